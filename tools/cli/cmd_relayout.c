@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "gguf/from_gguf.h"
 #include "gguf/to_gguf.h"
 #include "io/file_gguf.h"
 #include "io/file_npy.h"
@@ -100,13 +101,14 @@ static int run(int argc, char **argv, struct error *error)
 		code = meaning_open(&model, settings.in, MEANING_FOLDS, error);
 	if (code != EXIT_OK)
 		return code;
-	if (!to_gguf_wanted(settings.out, &model))
-		code = relayout(&settings, &model, error);
-	else if (settings.to != OPTION_FORMAT_NONE)
-		code = fail(error, EXIT_USAGE, "relayout: --to: a GGUF file of a model directory holds what that has; mxfp dequantize it first");
+	const struct to_gguf_settings gguf = {settings.in, settings.out, settings.threads, settings.allow_rounding, settings.force,
+	                                      settings.json, settings.resume, settings.quiet};
+	const bool to = to_gguf_wanted(settings.out, &model), from = from_gguf_wanted(settings.out, &model);
+	if ((to || from) && settings.to != OPTION_FORMAT_NONE)
+		code = fail(error, EXIT_USAGE, "relayout: --to: a model keeps its formats on the way to GGUF and back; mxfp dequantize it first");
 	else
-		code = to_gguf(&(struct to_gguf_settings){settings.in, settings.out, settings.threads, settings.allow_rounding,
-		                                          settings.force, settings.json, settings.resume, settings.quiet}, &model, error);
+		code = to ? to_gguf(&gguf, &model, error) : from ? from_gguf(&gguf, settings.layout, &model, error)
+		                                                 : relayout(&settings, &model, error);
 	model_close(&model);
 	return code;
 }

@@ -31,11 +31,15 @@
 #include "model/quantized.h"
 #include "model/role.h"
 
+#define ROPE_FACTORS "rope_freqs.weight"
+
 struct planning {
 	struct tensors *tensors;
 	const struct model *model;
 	const struct shape *shape;
 	bool allow_rounding;
+	const struct role_model *role_model; /* of what is made in the way back, */
+	struct layout_facts *facts;          /* and what is to be said of it; NULL: a GGUF file is made */
 	bool *used; /* of each tensor in model->by_name */
 	size_t room; /* in tensors->entries */
 	struct error *error;
@@ -94,7 +98,7 @@ static int find_source(struct planning *p, struct tensors_source *source, const 
 		*found = true;
 		use(p, name);
 		if (!elements_are_float(stored->dtype))
-			return fail_tensor(p->error, source->file->path, name, "is %s, whose numbers GGUF has no place for",
+			return fail_tensor(p->error, source->file->path, name, "is %s, whose numbers are not known here",
 			                   dtype_info(stored->dtype)->name);
 		const struct role role = role_of(&p->model->role_model, stored);
 		source->tensor = role_rows(&role, stored, &p->tensors->arena);
@@ -184,8 +188,8 @@ static int add_values(struct planning *p, const char *name, const char *ending, 
 	return set_output(p, entry, name, ending, DTYPE_F32, 1, &shape);
 }
 
-/* Reads a tensor scale as a number that multiplies; 1 if there is none. */
-static int read_scale(struct planning *p, const struct tensors_source *source, enum layout_part part, float *scale)
+/* Reads a tensor scale as a number that multiplies, or divides; 1 if there is none. */
+static int read_scale(struct planning *p, const struct tensors_source *source, enum layout_part part, bool divides, float *scale)
 {
 	const struct tensor *tensor = source->quantized.parts[part];
 	const struct file *file = source->quantized.files[part];
@@ -199,18 +203,18 @@ static int read_scale(struct planning *p, const struct tensors_source *source, e
 	int code = file_read(file, tensor, 0, &was, sizeof was, p->error);
 	dtype_swap(DTYPE_F32, &was, sizeof was);
 	*scale = was;
-	if (code != EXIT_OK || !source->quantized.choice.layout->divides)
+	if (code != EXIT_OK || source->quantized.choice.layout->divides == divides)
 		return code;
 	*scale = 1 / was;
 	if (!isfinite(was) || !isfinite(*scale) || *scale == 0)
-		return fail_tensor(p->error, file->path, tensor->name, "is %g, whose reciprocal, which GGUF wants, is not an F32 number",
+		return fail_tensor(p->error, file->path, tensor->name, "is %g, whose reciprocal, which the output wants, is not an F32 number",
 		                   (double)was);
 	/* Both are binary32 numbers, so their product is exact in binary64. */
 	const double change = fabs((double)*scale * (double)was - 1);
 	if (change == 0)
 		return EXIT_OK;
 	if (!p->allow_rounding)
-		return fail_tensor(p->error, file->path, tensor->name, "is %.9g, and its reciprocal, which GGUF wants, has to be rounded: "
+		return fail_tensor(p->error, file->path, tensor->name, "is %.9g, and its reciprocal, which the output wants, has to be rounded: "
 		                   "that changes numbers by %.1e of themselves; --allow-rounding accepts it", (double)was, change);
 	p->tensors->rounded++;
 	p->tensors->change = change > p->tensors->change ? change : p->tensors->change;
@@ -232,7 +236,7 @@ static int add_scales(struct planning *p, const struct want *w, const struct ten
 		if (i > 0 && n_sources == 1)
 			scales[i] = scales[0];
 		else
-			code = read_scale(p, &sources[i], part, &scales[i]);
+			code = read_scale(p, &sources[i], part, false, &scales[i]);
 		ones &= scales[i] == 1;
 	}
 	if (code == EXIT_OK && !ones && !w->scaled)
@@ -268,6 +272,7 @@ static int plan_codes(struct planning *p, struct tensors_entry *entry, const str
 	if (why != NULL)
 		return fail_tensor(p->error, first->file->path, first->name, "GGUF does not hold it: %s; mxfp dequantize decodes it", why);
 	entry->kind = TENSORS_CODES;
+	entry->choice = choice;
 	entry->output.dtype = form->parts[LAYOUT_CODES].dtype;
 	return EXIT_OK;
 }
@@ -318,6 +323,7 @@ static int plan_entry(struct planning *p, const struct want *w, struct tensors_s
 		code = set_output(p, entry, name, NULL, entry->output.dtype, rank, whole.shape);
 	if (code != EXIT_OK || entry->kind != TENSORS_CODES)
 		return code;
+	entry->parts[LAYOUT_CODES] = entry->output;
 	entry->weights_only = entry->output.dtype == DTYPE_NVFP4;
 	for (size_t i = 0; i < n_sources; i++)
 		entry->weights_only &= sources[i].quantized.parts[LAYOUT_INPUT_SCALE] == NULL;
@@ -406,6 +412,150 @@ static int find_any(struct planning *p, struct tensors_source *source, enum tens
 	return code;
 }
 
+/* The way back: of one tensor of GGUF, one for each of its matrices. */
+
+/* The name that the model's family has for an id: Mixtral's are the last of several. */
+static bool huggingface_name(const struct planning *p, char name[TENSOR_NAME_BYTES], const struct want *w, int expert)
+{
+	const bool mixtral = strcmp(p->shape->architecture->huggingface, "mixtral") == 0;
+	char next[TENSOR_NAME_BYTES];
+	size_t row = 0;
+	bool found = false;
+
+	while (tensor_name(next, &row, w->id, false, w->layer, expert)) {
+		if (!found || (mixtral && strstr(next, "block_sparse_moe") != NULL))
+			memcpy(name, next, sizeof next);
+		found = true;
+	}
+	return found;
+}
+
+/* Adds a tensor scale, or the input scale, of a tensor that is quantized. */
+static int back_scale(struct planning *p, const struct tensors_source *source, const struct layout_choice *choice,
+                      enum layout_part part, const char *name)
+{
+	const uint64_t one = 1;
+	float scale;
+	bool fits;
+	char *full = layout_part_name(choice->form, part, name, &fits);
+	int code = fits && full == NULL ? fail_memory(p->error) : EXIT_OK;
+
+	if (code == EXIT_OK && !fits && source->quantized.parts[part] != NULL && p->tensors->left.n++ == 0)
+		p->tensors->left.first = source->quantized.parts[part]->name;
+	if (code == EXIT_OK && fits)
+		code = read_scale(p, source, part, choice->layout->divides, &scale);
+	if (code == EXIT_OK && fits)
+		code = add_values(p, full, NULL, &scale, 1, false);
+	if (code == EXIT_OK && fits)
+		code = set_output(p, &p->tensors->entries[p->tensors->n - 1], full, NULL, DTYPE_F32, choice->layout->tensor_scale_rank, &one);
+	free(full);
+	return code;
+}
+
+/* Decides how codes are held in the layout, and adds their scales. */
+static int back_codes(struct planning *p, struct tensors_entry *entry, const char *name)
+{
+	const struct tensors_source *source = &entry->sources[0];
+	const struct layout *layout = p->facts->layout;
+	const enum mxfp_format format = source->quantized.choice.form->format;
+	const struct layout_choice choice = {.layout = layout, .form = layout_form(layout, format, false)};
+	const struct tensor whole = {.name = entry->output.name, .dtype = DTYPE_F32, .rank = entry->output.rank, .shape = entry->output.shape};
+	const struct role role = role_of(p->role_model, &whole);
+	const char *why = choice.form == NULL ? "it has no such form" : layout_refuses(&choice, &whole);
+	int code = EXIT_OK;
+
+	if (why == NULL)
+		why = layout_refuses_role(layout, p->role_model, &role, &whole);
+	if (why != NULL)
+		return fail_tensor(p->error, source->file->path, source->name, "layout %s does not hold it as %s: %s; mxfp dequantize decodes it",
+		                   layout->name, mxfp_format_get_info(format)->name, why);
+	entry->kind = TENSORS_CODES;
+	entry->choice = choice;
+	for (int part = 0; part < N_LAYOUT_PARTS; part++)
+		if (layout_has(&choice, (enum layout_part)part) &&
+		    !layout_describe(&choice, (enum layout_part)part, &whole, &p->tensors->arena, &entry->parts[part]))
+			return fail_memory(p->error);
+	layout_facts_add(p->facts, &choice, name);
+	/* These may move the entry. */
+	const struct tensors_source kept = *source;
+	const bool scaled = layout_has(&choice, LAYOUT_TENSOR_SCALE), input = kept.quantized.parts[LAYOUT_INPUT_SCALE] != NULL;
+	if (scaled)
+		code = back_scale(p, &kept, &choice, LAYOUT_TENSOR_SCALE, name);
+	if (code == EXIT_OK && input)
+		code = back_scale(p, &kept, &choice, LAYOUT_INPUT_SCALE, name);
+	p->facts->input_scales |= input;
+	return code;
+}
+
+/* Adds one matrix, or one vector, of a tensor of GGUF. */
+static int back_entry(struct planning *p, const struct want *w, struct tensors_source *source, size_t matrix, const char *name)
+{
+	const bool is_vector = w->cols == 1;
+	const uint64_t shape[2] = {w->rows, w->cols};
+	struct tensors_entry *entry = add_entry(p);
+
+	if (entry == NULL)
+		return fail_memory(p->error);
+	*entry = (struct tensors_entry){
+		.kind = TENSORS_NUMBERS,
+		.n_sources = 1,
+		.sources = source,
+		.rows = w->rows,
+		.cols = w->cols,
+		.matrix = w->rows,
+		.order = {w->rows, matrix * w->rows, 1, w->order.head_rows, true},
+	};
+	const enum dtype dtype = source->tensor == NULL ? DTYPE_F32 : source->tensor->dtype == DTYPE_F64 ? DTYPE_F32 : source->tensor->dtype;
+	int code = set_output(p, entry, name, NULL, dtype, is_vector ? 1 : 2, shape);
+	if (code == EXIT_OK && source->tensor == NULL)
+		return back_codes(p, entry, name);
+	if (code == EXIT_OK)
+		layout_facts_keep(p->facts, &entry->output);
+	return code;
+}
+
+/* Adds all matrices of a tensor of GGUF called `gguf`, with the names of the weight or of the bias beside it. */
+static int back_all(struct planning *p, const struct want *w, const char *gguf, bool bias, bool *there)
+{
+	const size_t matrices = w->matrices > 0 ? w->matrices : 1;
+	struct tensors_source *source = arena_take(&p->tensors->arena, sizeof *source);
+	char name[TENSOR_NAME_BYTES], other[TENSOR_NAME_BYTES + 8];
+
+	if (source == NULL)
+		return fail_memory(p->error);
+	*source = (struct tensors_source){0};
+	int code = find_source(p, source, gguf, there);
+	if (code != EXIT_OK || !*there)
+		return code;
+	code = check_size(p, source, matrices * w->rows, w->cols);
+	for (size_t m = 0; m < matrices && code == EXIT_OK; m++) {
+		if (!huggingface_name(p, name, w, w->matrices > 0 ? (int)m : TENSOR_NO_EXPERT))
+			return fail_tensor(p->error, source->file->path, source->name, "has no name in a model of %s",
+			                   p->shape->architecture->huggingface);
+		bias_name(other, name);
+		code = back_entry(p, w, source, m, bias ? other : name);
+	}
+	return code;
+}
+
+static int add_back(struct planning *p, const struct want *w, bool *there)
+{
+	char gguf[TENSOR_NAME_BYTES], other[TENSOR_NAME_BYTES + 8];
+	struct want bias = *w;
+	bool has_bias;
+
+	if (!gguf_name_of(gguf, w))
+		return fail(p->error, EXIT_INPUT, "%s: a tensor of the model has no name in GGUF", p->model->path);
+	int code = back_all(p, w, gguf, false, there);
+	if (code == EXIT_OK && !*there && w->needed)
+		code = fail_missing(p, gguf);
+	if (code != EXIT_OK || !*there || w->cols == 1)
+		return code;
+	bias.cols = 1;
+	bias_name(other, gguf);
+	return back_all(p, &bias, other, true, &has_bias);
+}
+
 /* Finds the sources of a tensor: one, or one for each expert. *n is 0 if the model has none of them. */
 static int find_sources(struct planning *p, const struct want *w, struct tensors_source *sources, size_t *n,
                         char name[TENSOR_NAME_BYTES])
@@ -429,6 +579,9 @@ static int add_tensor(struct planning *p, const struct want *w, bool *there)
 	char name[TENSOR_NAME_BYTES], gguf[TENSOR_NAME_BYTES];
 	struct tensors_source *sources = arena_take(&p->tensors->arena, (w->matrices + 1) * sizeof *sources);
 	size_t n = 0;
+
+	if (p->facts != NULL)
+		return add_back(p, w, there);
 	int code = sources == NULL ? fail_memory(p->error) : find_sources(p, w, sources, &n, name);
 
 	*there = n > 0;
@@ -517,12 +670,12 @@ static int add_experts(struct planning *p, size_t i)
 		{.id = TENSOR_EXPERT_UP, .rows = s->expert_cols, .cols = s->hidden},
 		{.id = TENSOR_EXPERT_DOWN, .rows = s->hidden, .cols = s->expert_cols},
 	};
-	bool together;
+	bool together = false;
 	int code = add(p, (struct want){
 		.id = TENSOR_ROUTER, .gguf = TENSOR_ROUTER, .layer = i, .rows = s->experts, .cols = s->hidden, .f32 = true,
 	});
 
-	if (code == EXIT_OK)
+	if (code == EXIT_OK && p->facts == NULL)
 		code = add_gate_up(p, i, &together);
 	for (size_t k = code == EXIT_OK && together ? 2 : 0; k < 3 && code == EXIT_OK; k++) {
 		struct want w = parts[k];
@@ -583,10 +736,10 @@ static int add_ends(struct planning *p)
 		code = add_tensor(p, &head, &there);
 	if (code == EXIT_OK)
 		code = add_vector(p, TENSOR_NORM, 0, s->hidden, 0);
-	if (code == EXIT_OK)
+	if (code == EXIT_OK && p->facts == NULL)
 		code = parameters_rope_factors(&factors, s, p->error);
 	if (code == EXIT_OK && factors != NULL)
-		code = add_values(p, "rope_freqs.weight", NULL, factors, s->rotary_cols / 2, false);
+		code = add_values(p, ROPE_FACTORS, NULL, factors, s->rotary_cols / 2, false);
 	free(factors);
 	return code;
 }
@@ -607,20 +760,38 @@ static int check_unused(struct planning *p)
 	return EXIT_OK;
 }
 
+static int plan_all(struct planning *p, struct tensors *tensors)
+{
+	*tensors = (struct tensors){.n = 0};
+	p->tensors = tensors;
+	p->used = calloc(p->model->n_tensors + 1, sizeof *p->used);
+	int code = p->used == NULL ? fail_memory(p->error) : add_ends(p);
+	for (size_t i = 0; i < p->shape->layers && code == EXIT_OK; i++)
+		code = add_layer(p, i);
+	if (code == EXIT_OK && p->facts != NULL)
+		use(p, ROPE_FACTORS);
+	if (code == EXIT_OK)
+		code = check_unused(p);
+	free(p->used);
+	return code;
+}
+
 int tensors_plan(struct tensors *tensors, const struct model *model, const struct shape *shape, bool allow_rounding,
                  struct error *error)
 {
-	struct planning p = {.tensors = tensors, .model = model, .shape = shape, .allow_rounding = allow_rounding, .error = error};
+	struct planning p = {.model = model, .shape = shape, .allow_rounding = allow_rounding, .error = error};
 
-	*tensors = (struct tensors){.n = 0};
-	p.used = calloc(model->n_tensors + 1, sizeof *p.used);
-	int code = p.used == NULL ? fail_memory(error) : add_ends(&p);
-	for (size_t i = 0; i < shape->layers && code == EXIT_OK; i++)
-		code = add_layer(&p, i);
-	if (code == EXIT_OK)
-		code = check_unused(&p);
-	free(p.used);
-	return code;
+	return plan_all(&p, tensors);
+}
+
+int tensors_plan_back(struct tensors *tensors, const struct model *model, const struct shape *shape,
+                      const struct role_model *role_model, struct layout_facts *facts, bool allow_rounding, struct error *error)
+{
+	struct planning p = {
+		.model = model, .shape = shape, .allow_rounding = allow_rounding, .role_model = role_model, .facts = facts, .error = error,
+	};
+
+	return plan_all(&p, tensors);
 }
 
 void tensors_free(struct tensors *tensors)
@@ -644,7 +815,7 @@ static const struct tensors_source *locate(const struct tensors_entry *entry, ui
 {
 	const struct tensors_rows *order = &entry->order;
 	const uint64_t matrix = row / entry->matrix, within = row % entry->matrix;
-	const uint64_t j = order->head_rows > 0 ? gguf_row(within, order->head_rows, true) : within;
+	const uint64_t j = order->head_rows > 0 ? gguf_row(within, order->head_rows, !order->back) : within;
 
 	*at = order->first + order->step * j + (entry->n_sources > 1 ? 0 : matrix * order->stride);
 	return &entry->sources[entry->n_sources > 1 ? matrix : 0];
@@ -778,14 +949,9 @@ int tensors_write(struct transfer *transfer, const struct tensors_entry *entry, 
 	if (entry->kind == TENSORS_VALUES)
 		return write_values(transfer, entry, error);
 	if (codes) {
-		const struct layout_choice choice = {
-			.layout = &layout_gguf,
-			.form = layout_form(&layout_gguf, entry->sources[0].quantized.choice.form->format, false),
-			.unscaled = true,
-		};
-		struct tensor described[N_LAYOUT_PARTS] = {[LAYOUT_CODES] = entry->output};
+		const struct tensor whole = {.name = entry->output.name, .rank = entry->output.rank, .shape = entry->output.shape};
 
-		w.target = layout_target(&choice, &entry->output, described, &transfer->writer);
+		w.target = layout_target(&entry->choice, &whole, entry->parts, &transfer->writer);
 	} else {
 		w.width = dtype_info(entry->output.dtype)->bits / 8;
 	}

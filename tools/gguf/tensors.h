@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which tensors a GGUF file of a model has, and where their numbers or codes are in the model's own files. */
+/* Which tensors a GGUF file of a model has, and where their numbers or codes are in the model's own files; and the way
+   back. */
 #ifndef TOOLS_GGUF_TENSORS_H
 #define TOOLS_GGUF_TENSORS_H
 
@@ -12,6 +13,7 @@
 #include "eval/shape.h"
 #include "io/transfer.h"
 #include "model/layout.h"
+#include "model/layout_config.h"
 #include "model/model.h"
 
 /* A tensor of the model that some rows come from. */
@@ -22,11 +24,12 @@ struct tensors_source {
 	struct quantized quantized;
 };
 
-/* Row `i` of each matrix is row first + step * j of the source's matrix of `stride` rows; j is i, or in GGUF's order of a
-   head's rows. */
+/* Row `i` of each matrix is row first + step * j of the source's matrix of `stride` rows; j is i, or where that row of a
+   head is there. */
 struct tensors_rows {
 	uint64_t stride, first, step;
 	uint64_t head_rows; /* 0: the order is the same */
+	bool back;          /* the source is GGUF's */
 };
 
 enum tensors_kind {
@@ -37,7 +40,9 @@ enum tensors_kind {
 
 struct tensors_entry {
 	enum tensors_kind kind;
-	struct tensor output;
+	struct tensor output;           /* of codes: as it was before it was quantized, in the way back */
+	struct layout_choice choice;    /* TENSORS_CODES: how they are held, */
+	struct tensor parts[N_LAYOUT_PARTS]; /* and in which tensors; the tensor scale is an entry of its own */
 	size_t n_sources;               /* 1, or one for each matrix */
 	struct tensors_source *sources; /* in the arena */
 	uint64_t rows, cols;            /* of the output as one matrix */
@@ -66,6 +71,11 @@ struct tensors {
    has to be rounded without `allow_rounding`. EXIT_IO, EXIT_MEMORY. tensors_free() follows in every case. */
 int tensors_plan(struct tensors *tensors, const struct model *model, const struct shape *shape, bool allow_rounding,
                  struct error *error);
+
+/* The same of a GGUF file's tensors for a directory: each expert has its own, and codes are held in a layout, which takes
+   roles of `role_model`. Adds what is quantized and what is not to `facts`. */
+int tensors_plan_back(struct tensors *tensors, const struct model *model, const struct shape *shape,
+                      const struct role_model *role_model, struct layout_facts *facts, bool allow_rounding, struct error *error);
 
 /* Writes one into transfer->writer. EXIT_IO, EXIT_INPUT, EXIT_MEMORY, signals. */
 int tensors_write(struct transfer *transfer, const struct tensors_entry *entry, struct error *error);
