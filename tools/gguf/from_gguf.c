@@ -42,7 +42,11 @@ struct running {
 
 bool from_gguf_wanted(const char *out, const struct model *model)
 {
-	return file_format_named(out) == NULL && model->n_files == 1 && model->files[0].format == &file_gguf;
+	char key[128];
+	const char *architecture = model->n_files == 1 ? file_metadata(&model->files[0], "general.architecture") : NULL;
+
+	snprintf(key, sizeof key, "%.64s.embedding_length", architecture != NULL ? architecture : "");
+	return file_format_named(out) == NULL && architecture != NULL && gguf_has(&model->files[0], key);
 }
 
 static bool has(const struct running *r, const char *name)

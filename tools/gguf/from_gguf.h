@@ -13,7 +13,7 @@
 #include "model/layout.h"
 #include "model/model.h"
 
-/* Whether that is what is asked for: the model is a GGUF file, and OUT is named like no file. */
+/* Whether that is what is asked for: the model is a GGUF file that says how large it is, and OUT is named like no file. */
 bool from_gguf_wanted(const char *out, const struct model *model);
 
 /* Writes OUT, or resumes writing it, and prints what was done unless the settings say no. EXIT_USAGE, EXIT_INPUT, EXIT_IO,

@@ -154,7 +154,7 @@ int model_output_check_source(const struct model *source, const char *path, stru
 
 	if (is_gguf && named == NULL)
 		return fail(error, EXIT_USAGE, "%s: a GGUF file becomes no model directory, because %s has the tensor names of "
-		            "llama.cpp; name a .gguf file, or give the model that it was made from", path, source->path);
+		            "llama.cpp; name a .gguf file, or make a directory of it by mxfp relayout", path, source->path);
 	if (is_gguf || named != &file_gguf)
 		return EXIT_OK;
 	if (source->is_directory)
