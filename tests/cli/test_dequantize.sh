@@ -193,7 +193,7 @@ refused "tensor 'l.weight_packed': not in a layout" \
 	'{"l.weight_packed":{"dtype":"I32","shape":[1,4],"data_offsets":[0,16]},
 	"l.weight_scale":{"dtype":"BF16","shape":[1,1],"data_offsets":[16,18]}}' 18
 refused "tensor 'l.weight': it is 8 bits with a scale for each tensor or row" \
-	'{"l.weight":{"dtype":"F8_E4M3","shape":[1,32],"data_offsets":[0,32]},
+	'{"l.weight":{"dtype":"I8","shape":[1,32],"data_offsets":[0,32]},
 	"l.weight_scale":{"dtype":"F32","shape":[1,1],"data_offsets":[32,36]}}' 36
 refused "its tensor scale, *_global_scale, is missing" \
 	'{"l.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]},

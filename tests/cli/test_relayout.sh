@@ -320,14 +320,10 @@ safetensors_zeros "$work/gptq/model.safetensors" '{"a.g_idx":{"dtype":"I32","sha
 	"a.qweight":{"dtype":"I32","shape":[4,32],"data_offsets":[128,640]},
 	"a.qzeros":{"dtype":"I32","shape":[1,4],"data_offsets":[640,656]},
 	"a.scales":{"dtype":"F16","shape":[1,32],"data_offsets":[656,720]}}' 720
-echo '{"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}}' >"$work/fp8/config.json"
-safetensors_zeros "$work/fp8/model.safetensors" '{"a.weight":{"dtype":"F8_E4M3","shape":[128,128],"data_offsets":[0,16384]},
-	"a.weight_scale_inv":{"dtype":"F32","shape":[1,1],"data_offsets":[16384,16388]}}' 16388
 safetensors_zeros "$work/none/model.safetensors" '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}' 128
-for kind in gptq fp8 none; do
+for kind in gptq none; do
 	case $kind in
 	gptq) why="tensor 'a.qweight': it is GPTQ, which mxfp does not read; quantize the model that it was made from" ;;
-	fp8) why="tensor 'a.weight': it is FP8 with a scale for each square, 128 x 128 as a rule, as of DeepSeek-V3, which" ;;
 	none) why="nothing in it is quantized in a layout that mxfp knows; if it is not quantized at all, mxfp quantize does that" ;;
 	esac
 	for command in "relayout -l quark" "relayout --to f32" dequantize; do

@@ -230,7 +230,7 @@ static bool is_plain(const struct lint *lint)
 {
 	const struct model *model = lint->model;
 
-	if (lint->has_foreign)
+	if (lint->has_foreign || lint->n_scaled > 0)
 		return false;
 	for (size_t i = 0; i < model->n_tensors; i++)
 		if (dtype_info(model->by_name[i].tensor->dtype)->bits < 16 ||
@@ -245,10 +245,10 @@ static int check_lists(struct config_check *c, struct error *error)
 	bool stated = c->hf_quant_config != NULL || json_object_size(quantization_config(c)) > 0;
 	int code = EXIT_OK;
 
-	if (!stated && c->lint->n_weights > 0)
+	if (!stated && c->lint->n_weights + c->lint->n_scaled > 0)
 		return lint_find(c->lint, LINT_CONFIG, &place, error,
 		                 "%zu weights are quantized, and config.json has no quantization_config",
-		                 c->lint->n_weights);
+		                 c->lint->n_weights + c->lint->n_scaled);
 	if (stated && c->lint->n_weights == 0 && is_plain(c->lint))
 		return lint_find(c->lint, LINT_CONFIG, &place, error,
 		                 "config.json has a quantization_config, and no tensor is quantized; remove it from the file");

@@ -334,7 +334,7 @@ static int run_settings(struct quantize_settings *settings, const struct texts *
 	if (code == EXIT_OK)
 		code = select_compile(&settings->select, error);
 	if (code == EXIT_OK)
-		code = meaning_open(&model, settings->in, MEANING_FOLDS, error);
+		code = meaning_open(&model, settings->in, MEANING_DECODES, error);
 	if (code != EXIT_OK)
 		return code;
 	if (settings->layout->one_expert_each)

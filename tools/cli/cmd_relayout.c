@@ -98,7 +98,7 @@ static int run(int argc, char **argv, struct error *error)
 	settings.layout = layout_of(settings.out, layout);
 	int code = check(&settings, error);
 	if (code == EXIT_OK)
-		code = meaning_open(&model, settings.in, MEANING_FOLDS, error);
+		code = meaning_open(&model, settings.in, MEANING_MOVES, error);
 	if (code != EXIT_OK)
 		return code;
 	const struct to_gguf_settings gguf = {settings.in, settings.out, settings.threads, settings.allow_rounding, settings.force,

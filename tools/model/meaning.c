@@ -15,9 +15,11 @@
 #include "io/json.h"
 #include "io/member.h"
 #include "model/allow.h"
+#include "model/decoded.h"
 #include "model/foreign.h"
 #include "model/layout_config.h"
 #include "model/quantized.h"
+#include "model/scaled.h"
 
 enum reading { METHOD_READ, METHOD_NAMED };
 
@@ -346,6 +348,25 @@ static int tell_groups(struct section *s, const char *group, json_int_t bits, bo
 	return code;
 }
 
+/* Whether scales of weights of a group are numbers, and not those of blocks. */
+static bool has_numbers(const json_t *weights)
+{
+	static const char *const strategies[] = {"tensor", "channel", "block"};
+	bool has = false;
+
+	for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++)
+		has |= text_is(json_object_get(weights, "strategy"), strategies[i]);
+	return has;
+}
+
+static int tell_of_group(struct section *s, const char *group, const char *key, const char *text)
+{
+	snprintf(s->shown, sizeof s->shown, "%.200s%s", group, key);
+	const int code = tell_key(s, MEANING_REFUSED, text);
+	s->shown[0] = '\0';
+	return code;
+}
+
 /* Of one group of compressed-tensors. Keys that are missing have the defaults of QuantizationArgs. */
 static int formats_of_config_group(struct section *s, const char *name, const json_t *group, uint32_t *formats)
 {
@@ -355,8 +376,19 @@ static int formats_of_config_group(struct section *s, const char *name, const js
 	const bool is_float = text_is(json_object_get(weights, "type"), "float");
 	char path[KEY_TEXT];
 
-	*formats = formats_of_groups(n, is_float, json_integer_value(length));
 	snprintf(path, sizeof path, "config_groups.%.100s.", name);
+	/* 8-bit floats have scales that are numbers, by which scaled.h multiplies; nothing else here has. */
+	if (has_numbers(weights) && is_float && n == 8) {
+		*formats = UINT32_C(1) << MXFP_FORMAT_E4M3;
+		return EXIT_OK;
+	}
+	if (has_numbers(weights))
+		return tell_of_group(s, path, "weights.strategy", "asks for scales that are numbers, which mxfp reads for 8-bit floats alone; "
+		                     "give the model that it was made from");
+	if (!asks_nothing(json_object_get(weights, "block_structure")))
+		return tell_of_group(s, path, "weights.block_structure", "asks for scales of blocks of several rows, which the strategy has "
+		                     "not; give the model that it was made from");
+	*formats = formats_of_groups(n, is_float, json_integer_value(length));
 	if (*formats == 0)
 		return tell_groups(s, path, n, is_float, json_integer_value(length));
 	int code = narrow(s, formats, formats_of_strategy(json_object_get(weights, "strategy")), path, "weights.strategy", "weights");
@@ -394,6 +426,7 @@ static uint32_t formats_of_algorithm(const json_t *algorithm)
 	return strcasestr(text, "nvfp4") != NULL   ? UINT32_C(1) << MXFP_FORMAT_NVFP4
 	       : strcasestr(text, "mxfp4") != NULL ? UINT32_C(1) << MXFP_FORMAT_MXFP4
 	       : strcasestr(text, "mxfp8") != NULL ? UINT32_C(1) << MXFP_FORMAT_MXFP8_E4M3
+	       : strncasecmp(text, "fp8", 3) == 0  ? UINT32_C(1) << MXFP_FORMAT_E4M3
 	                                           : 0;
 }
 
@@ -490,6 +523,10 @@ static int note_formats(struct section *s, const json_t *section)
 		code = formats_of_modelopt(s, section, &formats);
 	else if (strcmp(s->method, "auto-round") == 0)
 		code = formats_of_schemes(s, section, &formats);
+	else if (strcmp(s->method, "fp8") == 0)
+		formats = UINT32_C(1) << MXFP_FORMAT_E4M3 | UINT32_C(1) << MXFP_FORMAT_MXFP8_E4M3;
+	else if (strcmp(s->method, "fbgemm_fp8") == 0)
+		formats = UINT32_C(1) << MXFP_FORMAT_E4M3;
 	else if (strcmp(s->method, "quark") == 0 || strcmp(s->method, "mxfp4") == 0)
 		formats = UINT32_C(1) << MXFP_FORMAT_MXFP4;
 	if (code == EXIT_OK && s->second)
@@ -778,8 +815,16 @@ static int find_owner(const struct listing *l, const struct tensor *tensor, cons
 	struct arena arena = {0};
 	struct quantized quantized;
 	struct error ignored;
+	const struct tensor *codes;
 	int code = quantized_owner(&quantized, name, l->model, tensor, &arena, &ignored);
 
+	/* Whoever decodes scales that do not fit tells of them. */
+	if (code == EXIT_OK && *name == NULL) {
+		code = scaled_owner(&codes, l->model, tensor, &ignored);
+		*name = code == EXIT_INPUT || codes != NULL ? "" : NULL;
+		arena_free(&arena);
+		return code == EXIT_MEMORY ? fail_memory(l->error) : EXIT_OK;
+	}
 	/* Parts that do not fit are told of where they are read. */
 	if (code == EXIT_INPUT)
 		*name = tensor->name;
@@ -843,7 +888,7 @@ static int look_at_part(const struct listing *l, const struct model_tensor *at, 
 	if (owner != NULL)
 		return side->kind == SIDE_FOLDED ? tell_tensor(l, at, MEANING_FOLDED, side->name, side->what) : EXIT_OK;
 	return tell_refused(l, at, side->name, side->kind == SIDE_FOLDED ? "its layout has no such tensor"
-	                                                                 : "its format has no tensor scale of that name");
+	                                                                 : "it is no scale of its layout and format");
 }
 
 static int tell_orphan(const struct listing *l, const struct model_tensor *at, const char *key)
@@ -857,12 +902,26 @@ static int tell_orphan(const struct listing *l, const struct model_tensor *at, c
 	return tell_of_side(l, at, MEANING_ORPHAN, key, text);
 }
 
+/* Whether the module of a scale has scales of other names, too. */
+static bool has_other_scales(const struct model *model, const char *name)
+{
+	static const char *const others[] = {".weight_scale_inv", ".scale", ".qscale_weight"};
+	const char *dot = strrchr(name, '.');
+	bool has = false;
+
+	for (size_t i = 0; i < sizeof others / sizeof others[0] && dot != NULL; i++)
+		has |= is_there(model, name, (size_t)(dot - name), others[i], false);
+	return has;
+}
+
 static int look_at_side(const struct listing *l, const struct model_tensor *at, const struct side *side, bool beside)
 {
 	switch (side->kind) {
 	case SIDE_PART:
 		return EXIT_OK;
 	case SIDE_SCALES:
+		if (beside && has_other_scales(l->model, at->tensor->name))
+			return look_at_part(l, at, side);
 		/* In a model of plain numbers it may be anything. */
 		return beside || l->plain ? EXIT_OK : tell_orphan(l, at, side->name);
 	case SIDE_CARRIED:
@@ -1093,7 +1152,9 @@ static int refuse(void *context, const struct meaning_fact *fact, struct error *
 {
 	const enum meaning_use *use = context;
 
-	if (fact->kind == MEANING_CARRIED || (fact->kind == MEANING_FOLDED && *use == MEANING_FOLDS) ||
+	const bool folds = *use == MEANING_FOLDS || *use == MEANING_DECODES || *use == MEANING_MOVES;
+
+	if (fact->kind == MEANING_CARRIED || (fact->kind == MEANING_FOLDED && folds) ||
 	    ((fact->kind == MEANING_FOREIGN || fact->kind == MEANING_TWICE) && *use == MEANING_COMPARES))
 		return EXIT_OK;
 	if (fact->kind == MEANING_FOLDED)
@@ -1134,6 +1195,10 @@ int meaning_open(struct model *model, const char *path, enum meaning_use use, st
 
 	if (code == EXIT_OK)
 		code = meaning_check(model, use, error);
+	if (code == EXIT_OK && use != MEANING_MOVES)
+		code = model_decode_scaled(model, use == MEANING_COMPARES, error);
+	if (code == EXIT_OK && use == MEANING_DECODES)
+		code = model_decode(model, error);
 	if (code != EXIT_OK)
 		model_close(model);
 	return code;

@@ -74,6 +74,14 @@ static int index_tensors(struct model *model, struct error *error)
 	return EXIT_OK;
 }
 
+static int index_again(struct model *model, struct error *error)
+{
+	free(model->by_name);
+	model->by_name = NULL;
+	model->n_tensors = 0;
+	return index_tensors(model, error);
+}
+
 const struct tensor *model_find(const struct model *model, const char *name, const struct file **file)
 {
 	const struct tensor named = {.name = name};
@@ -190,10 +198,7 @@ static int check_shards(struct model *model, const struct model_index *index, st
 		code = keep == NULL ? fail_memory(error) : supersede(model, &model->files[i], index, keep, error);
 		free(keep);
 	}
-	free(model->by_name);
-	model->by_name = NULL;
-	model->n_tensors = 0;
-	return code == EXIT_OK ? index_tensors(model, error) : code;
+	return code == EXIT_OK ? index_again(model, error) : code;
 }
 
 /* Every tensor of a shard is mapped to that shard, and every mapped tensor exists. */
@@ -518,6 +523,7 @@ static bool split_expert(struct arena *arena, const struct tensor *whole, bool t
 			.shape = shape,
 			.by_columns = turned,
 			.pitch = turned ? all : 0,
+			.decoder = whole->decoder,
 			.offset = whole->offset + (expert * in * all + i * out * (turned ? 1 : in)) * width,
 			.size = out * in * width,
 		};
@@ -590,6 +596,55 @@ static int check_split(const struct model *model, const struct model_keeps *keep
 	            "no model has so many", model->path, n, SPLIT_MAX);
 }
 
+static int compare_addresses(const void *a, const void *b)
+{
+	const uintptr_t x = (uintptr_t)*(const struct tensor *const *)a, y = (uintptr_t)*(const struct tensor *const *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+int tensor_list_add(struct tensor_list *list, const struct tensor *tensor, struct error *error)
+{
+	if ((list->n & (list->n + 1)) == 0) {
+		const struct tensor **items = realloc(list->items, (2 * list->n + 2) * sizeof(const struct tensor *));
+
+		if (items == NULL)
+			return fail_memory(error);
+		list->items = items;
+	}
+	list->items[list->n++] = tensor;
+	return EXIT_OK;
+}
+
+/* Takes the listed tensors out of a file. */
+static int remove_from(struct file *file, const struct tensor_list *list, struct error *error)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < file->n_tensors; i++) {
+		const struct tensor *at = &file->tensors[i];
+
+		if (bsearch(&at, list->items, list->n, sizeof(const struct tensor *), compare_addresses) == NULL)
+			file->tensors[n++] = file->tensors[i];
+	}
+	file->n_tensors = n;
+	free(file->by_name);
+	file->by_name = NULL;
+	return file_sort_tensors(file, error);
+}
+
+int model_remove(struct model *model, struct tensor_list *list, struct error *error)
+{
+	int code = EXIT_OK;
+
+	if (list->n == 0)
+		return EXIT_OK;
+	qsort(list->items, list->n, sizeof(const struct tensor *), compare_addresses);
+	for (size_t f = 0; f < model->n_files && code == EXIT_OK; f++)
+		code = remove_from(&model->files[f], list, error);
+	return code == EXIT_OK ? index_again(model, error) : code;
+}
+
 int model_split_experts(struct model *model, const struct model_keeps *keeps, struct error *error)
 {
 	int code = check_split(model, keeps, error);
@@ -598,10 +653,7 @@ int model_split_experts(struct model *model, const struct model_keeps *keeps, st
 		return code;
 	for (size_t i = 0; i < model->n_files && code == EXIT_OK; i++)
 		code = split_in_file(model, &model->files[i], keeps, error);
-	free(model->by_name);
-	model->by_name = NULL;
-	model->n_tensors = 0;
-	return code == EXIT_OK ? index_tensors(model, error) : code;
+	return code == EXIT_OK ? index_again(model, error) : code;
 }
 
 int model_split_like(struct model *model, const struct model *like, struct error *error)
@@ -622,6 +674,7 @@ void model_close(struct model *model)
 	free(model->path);
 	free(model->directory);
 	free(model->quantized_by);
+	free(model->decoded_from);
 	json_decref(model->config);
 	arena_free(&model->arena);
 	*model = (struct model){0};

@@ -13,6 +13,7 @@
 #include "io/file_gguf.h"
 #include "model/fingerprint.h"
 #include "model/layout_config.h"
+#include "model/meaning.h"
 #include "mxfp.h"
 
 const char model_output_alone[] = "one file without a config.json: mxfp reads it so, other programs want a directory";
@@ -35,7 +36,7 @@ static int read_beside(const char *directory, json_t **config, struct error *err
 	return code;
 }
 
-int model_config_copy(const struct model *model, json_t **config, struct error *error)
+static int copy_config(const struct model *model, json_t **config, struct error *error)
 {
 	*config = NULL;
 	if (!model->is_directory) {
@@ -56,6 +57,15 @@ int model_config_copy(const struct model *model, json_t **config, struct error *
 	json_decref(*config);
 	*config = NULL;
 	return fail_memory(error);
+}
+
+int model_config_copy(const struct model *model, json_t **config, struct error *error)
+{
+	int code = copy_config(model, config, error);
+
+	if (code == EXIT_OK && model->n_decoded > 0)
+		meaning_remove_sections(*config);
+	return code;
 }
 
 void model_config_widen(json_t *config, enum mxfp_format format)

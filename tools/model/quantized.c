@@ -14,6 +14,7 @@
 #include "base/sparsity.h"
 #include "base/suffix.h"
 #include "io/shape.h"
+#include "model/scaled.h"
 #include "mxfp/convert.h"
 
 /* More than the ways in which the layouts together name parts; beyond it a way is tried again, which is only slow. */
@@ -300,8 +301,18 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 		return code;
 	*quantized = search.found;
 	if (search.found.choice.form == NULL || search.ambiguous) {
-		*found = search.broken.choice.form != NULL;
-		return *found ? fail_broken(&search, error) : EXIT_OK;
+		const struct quantized *broken = &search.broken;
+		struct scaled scaled;
+		bool is_scaled = false;
+
+		/* Scales that are numbers make numbers of codes, and no blocks. */
+		if (broken->choice.form != NULL)
+			code = scaled_find(&scaled, &is_scaled, model, broken->parts[LAYOUT_CODES], broken->files[LAYOUT_CODES], error);
+		/* If they do not fit, scaled.h tells of it. */
+		is_scaled |= code == EXIT_INPUT;
+		code = code == EXIT_INPUT ? EXIT_OK : code;
+		*found = broken->choice.form != NULL && !is_scaled;
+		return code == EXIT_OK && *found ? fail_broken(&search, error) : code;
 	}
 	*found = true;
 	code = check_stated(quantized, &search, error);
@@ -389,9 +400,11 @@ int quantized_any(const struct model *model, bool *any, struct error *error)
 			const struct tensor *tensor = &model->files[f].tensors[i];
 			const char *name = NULL;
 
-			if (tensor->dtype != DTYPE_Q8_0)
+			const bool decoded = tensor->dtype == DTYPE_Q8_0 || tensor->decoder != NULL;
+
+			if (!decoded)
 				code = quantized_owner(&quantized, &name, model, tensor, &arena, error);
-			*any = code == EXIT_OK && (tensor->dtype == DTYPE_Q8_0 || name != NULL);
+			*any = code == EXIT_OK && (decoded || name != NULL);
 		}
 	arena_free(&arena);
 	return code;

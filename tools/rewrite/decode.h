@@ -32,8 +32,8 @@ struct decode_target {
 int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const struct decode_target *target,
                   struct error *error);
 
-/* The same for a tensor of ggml's Q8_0 in transfer->file. EXIT_IO, EXIT_INPUT; signals. */
-int decode_q8_0(struct transfer *transfer, const struct tensor *source, const struct decode_target *target,
-                struct error *error);
+/* The same for a tensor in transfer->file that is ggml's Q8_0 or has a decoder. EXIT_IO, EXIT_INPUT; signals. */
+int decode_numbers(struct transfer *transfer, const struct tensor *source, const struct decode_target *target,
+                   struct error *error);
 
 #endif

@@ -25,6 +25,7 @@
 #include "model/layout_config.h"
 #include "model/meaning.h"
 #include "model/model_output.h"
+#include "model/scaled.h"
 #include "mxfp.h"
 #include "rewrite/decode.h"
 
@@ -246,9 +247,16 @@ static int plan_entry(struct relayout_plan *plan, struct relayout_entry *entry, 
 	entry->source = tensor;
 	entry->file = file;
 	entry->what = RELAYOUT_COPIED;
+	const struct tensor *codes = NULL;
 	int code = quantized_owner(&entry->quantized, &entry->name, plan->model, tensor, &plan->arena, error);
+	if (code == EXIT_OK && entry->name == NULL)
+		code = scaled_owner(&codes, plan->model, tensor, error);
 	if (code != EXIT_OK)
 		return code;
+	if (codes != NULL)
+		return fail_tensor(error, file->path, codes->name, "is %s with scales that are numbers, which layout %s does not hold; mxfp "
+		                   "dequantize makes numbers of it, and mxfp quantize blocks", dtype_info(codes->dtype)->name,
+		                   plan->settings->layout->name);
 	/* A tensor that is already in the layout is copied part by part. */
 	if (entry->name == NULL || (entry->quantized.choice.layout == plan->settings->layout &&
 	                            entry->quantized.choice.form == target_form(plan, &entry->quantized)))
@@ -709,7 +717,7 @@ static int write_entry(const void *context, size_t i, struct journal_record *rec
 		return move(w->r, entry, error);
 	case RELAYOUT_DECODED:
 		if (entry->name == NULL)
-			return decode_q8_0(transfer, entry->source, &target, error);
+			return decode_numbers(transfer, entry->source, &target, error);
 		return decode_tensor(transfer, &entry->quantized, &target, error);
 	case RELAYOUT_PART:
 		break;
