@@ -10,7 +10,7 @@ done
 python3 "${srcdir:-.}/tests/cli/to_gguf.py" make "$work" || exit 99
 exits 0 "" quantize "$work/model" -o "$work/w4" -q --activations none
 exits 0 "" quantize "$work/wide" -o "$work/nv" -q --activations none --weights nvfp4 --ignore '*.down_proj.weight'
-for name in w4 biased mixtral apart stacked oss; do
+for name in w4 biased mixtral apart stacked oss fp8; do
 	exits 0 "" relayout "$work/$name" -o "$work/$name.gguf"
 	has "summary of $name" "$(cat "$work/out")" "written to"
 done
@@ -38,6 +38,55 @@ print("%.4f" % json.load(open(sys.argv[1]))["runs"][0]["nll"]["mean"])' "$work/o
 	same "likelihood of $name" "$(cat "$work/$name.nll")" "$(cat "$work/$name.gguf.nll")"
 done
 
+# The way back: the directory has the same blocks and numbers, and a file made of it is the same, byte for byte.
+exits 0 "" quantize "$work/wide" -o "$work/nvm" -q --activations none --weights nvfp4 --ignore '*.down_proj.weight' --layout modelopt
+exits 0 "" relayout "$work/nvm" -o "$work/nvm.gguf" -q
+mkdir "$work/back"
+for name in w4 biased mixtral apart nvm; do
+	layout=compressed-tensors
+	[ $name != nvm ] || layout=modelopt
+	exits 0 "" relayout "$work/$name.gguf" -o "$work/back/$name" --layout $layout
+	case $name in
+	biased | mixtral) ;; # biases, norms and routers, which were BF16, are F32
+	*) exits 0 "" diff "$work/$name" "$work/back/$name" ;;
+	esac
+	exits 0 "" relayout "$work/back/$name" -o "$work/back/$name.gguf" -q
+	check "the same file of $name" cmp "$work/$name.gguf" "$work/back/$name.gguf"
+	printf 'ab abc  ab cab' >"$work/text"
+	for what in "$name" "back/$name"; do
+		[ $name = biased ] || exits 0 "" eval "$work/$what" --text "$work/text" --context 8 --threads 1 -q --json
+		[ $name = biased ] || python3 -c 'import json, sys
+print("%.4f" % json.load(open(sys.argv[1]))["runs"][0]["nll"]["mean"])' "$work/out" >"$work/$what.nll"
+	done
+	[ $name = biased ] || same "likelihood of a text by $name" "$(cat "$work/$name.nll")" "$(cat "$work/back/$name.nll")"
+done
+for part in vocab merges byte_fallback; do
+	same "$part of biased" "$(python3 -c 'import json, sys
+print(json.load(open(sys.argv[1]))["model"][sys.argv[2]])' "$work/biased/tokenizer.json" $part | tr -d "[]'," | tr -s ' ')" \
+		"$(python3 -c 'import json, sys
+print(json.load(open(sys.argv[1]))["model"][sys.argv[2]])' "$work/back/biased/tokenizer.json" $part | tr -d "[]'," | tr -s ' ')"
+done
+exits 3 "the way from gpt-oss to a directory is not known here" relayout "$work/oss.gguf" -o "$work/back/oss"
+exits 2 "--to: a model keeps its formats" relayout "$work/w4.gguf" -o "$work/back/oss" --to f32
+exits 2 "--to: a model keeps its formats" relayout "$work/w4" -o "$work/back/oss.gguf" --to f32
+exits 3 "layout quark does not hold it as nvfp4" relayout "$work/nvm.gguf" -o "$work/back/oss" --layout quark
+# As the converter writes it of a tokenizer.json without scores; an unknown pre-tokenizer; a type that is no token's.
+python3 - "$work" <<'END'
+import struct, sys
+work = sys.argv[1]
+def change(source, target, old, new):
+    data = open(work + "/" + source, "rb").read()
+    assert data.count(old) == 1 and len(old) == len(new)
+    open(work + "/" + target, "wb").write(data.replace(old, new))
+change("biased.gguf", "equal.gguf", struct.pack("<3f", -0.0, -1, -2), struct.pack("<3f", -1000, -1000, -1000))
+change("w4.gguf", "pre.gguf", b"llama-bpe", b"llama-bpx")
+change("w4.gguf", "bos.gguf", b"bos_token_id" + struct.pack("<II", 4, 0), b"bos_token_id" + struct.pack("<II", 4, 99))
+END
+exits 3 "scores': are the same for tokens that merges make" relayout "$work/equal.gguf" -o "$work/back/oss"
+exits 3 "'llama-bpx' is not known as the pre_tokenizer" relayout "$work/pre.gguf" -o "$work/back/oss"
+exits 3 "bos_token_id': is no token" relayout "$work/bos.gguf" -o "$work/back/oss"
+check "an output of what was refused" test ! -e "$work/back/oss" -a ! -e "$work/back/oss.partial" -a ! -e "$work/back/oss.gguf"
+
 # What llama.cpp would compute otherwise, and what it has no place for, is refused, and nothing is written.
 refused() {
 	exits 3 "$2" relayout "$work/$1" -o "$work/refused.gguf" --allow-rounding
@@ -59,8 +108,8 @@ refused lacks "does not have all pairs that make '▁ab', and"
 refused scattered "pairs that make the same token do not follow each other"
 refused two "several tokens before or behind a text"
 refused cut "tokenizer.json: JSON"
-exits 0 "" quantize "$work/model" -o "$work/fp8" -q --weights mxfp8-e4m3 --activations none
-refused fp8 "is mxfp8-e4m3, which GGUF has no type for; mxfp dequantize decodes the model"
+exits 0 "" quantize "$work/model" -o "$work/mxfp8" -q --weights mxfp8-e4m3 --activations none
+refused mxfp8 "is mxfp8-e4m3, which GGUF has no type for; mxfp dequantize decodes the model"
 exits 0 "" quantize "$work/wide" -o "$work/odd" -q --activations none --weights nvfp4
 refused odd "row length is not a multiple of 64"
 finish

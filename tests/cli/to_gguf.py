@@ -10,6 +10,7 @@ from safetensors_file import bf16_bytes, f32_bytes, read_safetensors, write_safe
 
 GPT4 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
+E4M3 = [(0x38, 1.0), (0xB0, -0.5), (0x44, 3.0), (0x00, 0.0)]  # codes and their numbers
 command, work = sys.argv[1:]
 
 
@@ -92,6 +93,12 @@ def make():
            rope_scaling={"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                          "original_max_position_embeddings": 64})
     write_json("biased/tokenizer.json", sentence_pieces())
+    # FP8 with a scale for each square of 32: numbers.
+    copy("model", "fp8")
+    tensors["model.layers.0.mlp.up_proj.weight"] = ("F8_E4M3", [76, 32], bytes(E4M3[i % 4][0] for i in range(76 * 32)))
+    tensors["model.layers.0.mlp.up_proj.weight_scale_inv"] = ("F32", [3, 1], f32_bytes([0.75, 3.0, 0.1]))
+    write_safetensors(work + "/fp8/model.safetensors", tensors)
+    change("fp8", quantization_config={"quant_method": "fp8", "weight_block_size": [32, 32]})
     # One thing wrong in each.
     for name, keys in (("windowed", {"model_type": "mistral", "sliding_window": 32}), ("dynamic", {"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}),
                        ("endless", {"max_position_embeddings": 0}), ("alone", {})):
@@ -291,6 +298,11 @@ def check_biased():
     same("rope_freqs", (1.0, round(1 / ((1 - smooth) / 8 + smooth), 5), 8.0, 8.0), tuple(round(x, 5) for x in factors))
 
 
+def check_fp8():
+    numbers = [f32(E4M3[i % 4][1] * f32((0.75, 3.0, 0.1)[i // 32 // 32])) for i in range(76 * 32)]
+    same("fp8: up", (0, [76, 32], f32_bytes(numbers)), Gguf(work + "/fp8.gguf").tensors.get("blk.0.ffn_up.weight"))
+
+
 def check_experts():
     for name, prefix, kinds in (("mixtral", "block_sparse_moe.", ("w1", "w3", "w2")), ("apart", "mlp.", ("gate_proj", "up_proj", "down_proj"))):
         gguf, source = Gguf("%s/%s.gguf" % (work, name)), read_safetensors("%s/%s/model.safetensors" % (work, name))
@@ -347,6 +359,7 @@ def check():
     check_biased()
     check_experts()
     check_nvfp4()
+    check_fp8()
     print("%d checks of GGUF files, %d failures" % (checks, failures))
     sys.exit(failures != 0)
 

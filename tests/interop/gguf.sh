@@ -70,6 +70,17 @@ for name in llama2 llama-bias mistral mixtral qwen3-moe gpt-oss; do
 	loaded "$name-decoded" "$name-decoded.results"
 done
 
+# The way back, whose files are the same again.
+mkdir "$work/back"
+for name in llama2 llama3 llama-bias qwen2 qwen3 mixtral qwen2-moe qwen3-moe llama2-w4 qwen3-moe-w4 qwen3-nvfp4-modelopt; do
+	layout=compressed-tensors
+	[ $name != qwen3-nvfp4-modelopt ] || layout=modelopt
+	exits 0 "" relayout "$work/$name.gguf" -o "$work/back/$name" -q --layout $layout
+	exits 0 "" relayout "$work/back/$name" -o "$work/back/$name.gguf" -q
+	check "the same file of $name" cmp "$work/$name.gguf" "$work/back/$name.gguf"
+done
+lab_python gguf_back "$prompt"
+
 # shellcheck disable=SC2086
 lab_python gguf_theirs $theirs
 lab_python gguf_compare tokens "$prompt"

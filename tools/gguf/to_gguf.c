@@ -23,6 +23,7 @@
 #include "io/transfer.h"
 #include "model/fingerprint.h"
 #include "model/model_output.h"
+#include "model/scaled.h"
 
 struct running {
 	const struct to_gguf_settings *settings;
@@ -208,10 +209,13 @@ static void print_text(const struct running *r)
 	putchar('\n');
 }
 
-int to_gguf(const struct to_gguf_settings *settings, const struct model *model, struct error *error)
+int to_gguf(const struct to_gguf_settings *settings, struct model *model, struct error *error)
 {
 	struct running r = {.settings = settings, .model = model, .transfer.threads = settings->threads};
-	int code = plan(&r, error);
+	int code = model_decode_scaled(model, false, error);
+
+	if (code == EXIT_OK)
+		code = plan(&r, error);
 
 	if (code == EXIT_OK)
 		code = begin(&r, error);

@@ -20,8 +20,9 @@ struct to_gguf_settings {
 /* Whether that is what is asked for: OUT is named like a GGUF file, and the model is a directory with a config.json. */
 bool to_gguf_wanted(const char *out, const struct model *model);
 
-/* Writes OUT, or resumes writing it, and prints what was done unless the settings say no. EXIT_USAGE, EXIT_INPUT, EXIT_IO,
-   EXIT_MEMORY, signals. */
-int to_gguf(const struct to_gguf_settings *settings, const struct model *model, struct error *error);
+/* Writes OUT, or resumes writing it, and prints what was done unless the settings say no; of a model whose codes are as
+   they are stored, of which model_decode_scaled() makes numbers here. EXIT_USAGE, EXIT_INPUT, EXIT_IO, EXIT_MEMORY,
+   signals. */
+int to_gguf(const struct to_gguf_settings *settings, struct model *model, struct error *error);
 
 #endif

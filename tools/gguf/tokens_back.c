@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The way back of tokens.c. The steps that cut words follow from tokenizer.ggml.pre. A vocabulary of kind `llama` has scores
- * and no merges: these are all pairs of tokens that make one, in the order of its score, as transformers makes them of a
- * tokenizer.model. Where two of them have the same score, llama.cpp takes the first in the text and merges cannot: refused.
+ * and no merges: these are all pairs of tokens that make one, in the order of its score and of their ids, as transformers makes
+ * them of a tokenizer.model. Where two of them have the same score, llama.cpp takes the first in the text and merges cannot: refused.
  */
 #include "config.h"
 
@@ -181,28 +181,48 @@ static int compare_scores(const void *a, const void *b)
 	return x->score != y->score ? (x->score > y->score ? -1 : 1) : x->id < y->id ? -1 : 1;
 }
 
-static bool is_normal(const struct making *m, const char *bytes, size_t n)
+static bool find_normal(const struct making *m, const char *bytes, size_t n, uint32_t *id)
 {
-	uint32_t id;
-
-	return vocabulary_find(&m->vocabulary, bytes, n, &id) && m->types[id] == TYPE_NORMAL;
+	return vocabulary_find(&m->vocabulary, bytes, n, id) && m->types[*id] == TYPE_NORMAL;
 }
 
-/* Adds the pairs that make a token to a list, which may be NULL; returns how many there are. */
-static size_t list_pairs(const struct making *m, uint32_t id, json_t *list)
+/* Counts the pairs that make a token whose left one has an id of at least `least`; *at is where the one with the least such
+   id is cut, and *left that id. */
+static size_t find_pairs(const struct making *m, const char *bytes, size_t n, uint32_t least, size_t *at, uint32_t *left)
 {
-	size_t n, length, pairs = 0;
-	const char *bytes = vocabulary_bytes(&m->vocabulary, id, &n);
+	size_t pairs = 0, length;
+	uint32_t id, right;
 
-	for (size_t at = 0; bytes != NULL && at < n; at += length) {
-		if (at > 0 && is_normal(m, bytes, at) && is_normal(m, bytes + at, n - at)) {
-			pairs++;
-			if (list != NULL)
-				json_array_append_new(list, json_pack("[o, o]", json_stringn(bytes, at), json_stringn(bytes + at, n - at)));
+	for (size_t i = 0; i < n; i += length) {
+		utf8_decode(bytes + i, &length);
+		if (i == 0 || !find_normal(m, bytes, i, &id) || !find_normal(m, bytes + i, n - i, &right) || id < least)
+			continue;
+		if (pairs++ == 0 || id < *left) {
+			*left = id;
+			*at = i;
 		}
-		utf8_decode(bytes + at, &length);
 	}
 	return pairs;
+}
+
+/* Adds the pairs that make a token, in the order of their left ones' ids. */
+static void list_pairs(const struct making *m, uint32_t id, json_t *list)
+{
+	size_t n, at = 0;
+	uint32_t left = 0;
+	const char *bytes = vocabulary_bytes(&m->vocabulary, id, &n);
+
+	for (uint32_t least = 0; find_pairs(m, bytes, n, least, &at, &left) > 0; least = left + 1)
+		json_array_append_new(list, json_pack("[o, o]", json_stringn(bytes, at), json_stringn(bytes + at, n - at)));
+}
+
+static bool is_made(const struct making *m, uint32_t id)
+{
+	size_t n, at;
+	uint32_t left;
+	const char *bytes = vocabulary_bytes(&m->vocabulary, id, &n);
+
+	return bytes != NULL && m->types[id] == TYPE_NORMAL && find_pairs(m, bytes, n, 0, &at, &left) > 0;
 }
 
 static int list_scored(const struct making *m, json_t *list)
@@ -212,7 +232,7 @@ static int list_scored(const struct making *m, json_t *list)
 	int code = scored == NULL ? fail_memory(m->error) : EXIT_OK;
 
 	for (uint32_t id = 0; code == EXIT_OK && id < m->tokens.n; id++)
-		if (m->types[id] == TYPE_NORMAL && list_pairs(m, id, NULL) > 0)
+		if (is_made(m, id))
 			scored[n++] = (struct scored){m->scores[id], id};
 	if (n > 0)
 		qsort(scored, n, sizeof *scored, compare_scores);
