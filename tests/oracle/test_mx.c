@@ -17,7 +17,7 @@ static const enum mxfp_format formats[] = {MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_M
 
 enum {
 	N_FORMATS = sizeof formats / sizeof formats[0],
-	N_RULES = MXFP_RULE_TRN3 + 1,
+	N_RULES = MXFP_RULE_LOG_NEAREST + 1,
 	N_MODES = MXFP_ROUND_SR + 1,
 	MOST_BLOCKS = 8 /* in a row */
 };
