@@ -411,7 +411,6 @@ head -c 256 /dev/zero >>"$work/fortran.npy"
 refused 3 "fortran.npy: is in Fortran order" fortran.npy
 exits 3 "weight.safetensors: tensor 'a.weight': element 70 (row 1, column 6) is NaN or Inf" calibrate "$work/weight.safetensors" \
 	--activation-file "$work/alone.safetensors" -o "$work/none"
-exits 3 "is already quantized" calibrate "$work/quantized" --activation-file "$work/x.safetensors" -o "$work/none"
 exits 2 "x.safetensors: is the input" calibrate "$work/model.safetensors" --activation-file "$work/x.safetensors" -o "$work/x.safetensors" -f
 check "the inputs are intact" test -s "$work/x.safetensors"
 
