@@ -193,7 +193,7 @@ cast every: to from decode threads counts json output force quiet
 blocks rule=even | --to nvfp4 --cols 64 x.f32 OUT OUT2
 blocks nvfp4-recipe=te | --to mxfp4 --cols 64 x.f32 OUT OUT2
 blocks amax=1 | --to mxfp4 --cols 64 x.f32 OUT OUT2
-blocks amax=1 | --to nvfp4 --cols 64 --decode --tensor-scale 1 n.codes n.scales OUT
+blocks amax=1 | --to nvfp4 --cols 64 --decode --tensor-scale 1 --nvfp4-recipe te n.codes n.scales OUT
 blocks tensor-scale=1 | --to nvfp4 --cols 64 x.f32 OUT OUT2
 blocks via-bf16 | --to nvfp4 --cols 64 x.f32 OUT OUT2
 blocks via-bf16 | --to mxfp4 --cols 64 --from bf16 x.bf16 OUT OUT2
