@@ -126,6 +126,7 @@ advise sequences=1 | model
 advise batch=8 | model
 advise activations=none | model
 advise activation-rule=even | model
+advise calibrate=text | model --formats mxfp4
 advise activation-rule=even | model --formats mxfp4 --eval tokens.json --activations none
 advise activation-rule=even | model --formats mxfp4 --eval tokens.json --activations nvfp4
 advise every: bits formats include ignore pad-tail eval threads json quiet
