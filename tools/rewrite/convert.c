@@ -336,9 +336,10 @@ static int plan_entry(struct convert_plan *plan, struct convert_entry *entry, co
 		return fail_tensor(error, file->path, codes->name, "is %s with scales that are numbers, which layout %s does not hold; --to "
 		                   "%s makes blocks of it", dtype_info(codes->dtype)->name, plan->settings->layout->name,
 		                   codes->dtype == DTYPE_F8_E5M2 ? "mxfp8-e5m2" : "mxfp8-e4m3");
-	/* A tensor that is already in the layout is copied part by part. */
-	if (entry->name == NULL || (entry->quantized.choice.layout == plan->settings->layout &&
-	                            entry->quantized.choice.form == target_form(plan, &entry->quantized)))
+	/* A tensor that is already in the layout is copied part by part, also in a form that is only read. */
+	const struct layout_form *target = entry->name != NULL ? target_form(plan, &entry->quantized) : NULL;
+	if (entry->name == NULL || (entry->quantized.choice.layout == plan->settings->layout && !entry->quantized.repeated &&
+	                            ((target == NULL && plan->settings->to == OPTION_FORMAT_NONE) || target == entry->quantized.choice.form)))
 		return plan_copied(plan, entry, file, error);
 	if (entry->quantized.parts[LAYOUT_CODES] == tensor)
 		return plan_codes(plan, entry, file, error);
@@ -392,7 +393,7 @@ static bool is_unchanged(const struct convert_plan *plan, const json_t *old)
 		const struct convert_entry *entry = &plan->entries[i];
 
 		if (entry->what == CONVERT_DECODED || entry->what == CONVERT_CHANGED ||
-		    (entry->what == CONVERT_MOVED && (!same_parts(entry->choice.form, entry->quantized.choice.form) ||
+		    (entry->what == CONVERT_MOVED && (entry->quantized.repeated || !same_parts(entry->choice.form, entry->quantized.choice.form) ||
 		                                       entry->choice.layout->order != entry->quantized.choice.layout->order)))
 			return false;
 	}
@@ -609,7 +610,7 @@ int convert_config(const struct convert_plan *plan, json_t **config, struct erro
 	json_t *quantization = new_config(plan, *config);
 	meaning_remove_sections(*config);
 	if (quantization != NULL)
-		json_object_set_new(*config, "quantization_config", quantization);
+		layout_config_put(*config, plan->settings->layout, quantization);
 	for (size_t i = 0; i < plan->n_entries; i++)
 		if (plan->entries[i].what == CONVERT_DECODED)
 			model_config_widen(*config, plan->settings->decode);
