@@ -319,7 +319,8 @@ def pair(source, target, r):
                 Fraction(UE4M3[byte], 1 << 16) * Fraction(to_factor) == Fraction(2) ** (scales[0] - 127) for byte in halves)
         else:
             kept = scales == to_scales
-        if kept and scales[0] != 255 and all(CODES[source].get(FORMATS[source][0][x]) == x for x in codes):
+        nan = source == "mxfp8-e5m2" and any(x & 127 in (0x7D, 0x7F) for x in codes)  # 7E is the one that is made
+        if kept and scales[0] != 255 and not nan:
             check(what + " and back: bytes", (c, s) == (codes, scales), "%r %r %r %r" % (codes, scales, c, s))
         check(what + " and back: numbers", same_numbers(numbers_of(source, codes, scales, Fraction(factor)),
                                                        numbers_of(source, c, s, Fraction(back_factor))), "%r %r %r %r" % (codes, scales, c, s))
@@ -338,7 +339,7 @@ def scaled_pair(dtype, target, r):
     for _ in range(BLOCKS):
         codes, _ = random_block(r, name)
         codes = [code if elements[code][1] != INF else 0 for code in codes]
-        scale = Fraction(2) ** r.randrange(-12, 3) if r.randrange(3) else rounded_f32(r.uniform(0.001, 1))
+        scale = Fraction(2) ** -r.randrange(13) if r.randrange(3) else rounded_f32(r.uniform(0.001, 1))
         rows.append((codes, scale))
     numbers = []
     for codes, scale in rows:
@@ -368,6 +369,9 @@ def scaled_pair(dtype, target, r):
             part = block[at:at + length]
             zero = all(x[1] == 0 for x in part)
             held = [127 if FORMATS[target][3] else 255] if all_nan(part) else [0] if zero and all(x in CODES[target] for x in part) else [] if zero else holds(target, part, scales)
+            if held and name == target and rows[i][1].numerator == 1:
+                held = [128 - rows[i][1].denominator.bit_length()]  # the scale is kept, and so are the codes
+                check("%s block %d is kept" % (what, i), to_codes == rows[i][0], rows[i])
             total += 1
             exact += held != []
             if held:

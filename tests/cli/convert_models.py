@@ -159,6 +159,14 @@ check("input scales", code == 0 and "1 scales of activations were left out" in o
     "input" in name for name in read_safetensors(OUT + "/model.safetensors")), out + error)
 remove(OUT)
 
+# MLX has no tensor scale, so that it is 1: 2^8 x 1 is its largest power of two.
+for scale, code in ((127 + 8, 0), (127 + 9, 3)):
+    write_safetensors(ONE, mxfp4(1, scale, 0x72))
+    got, out, error = run("convert", ONE, "-o", OUT, "--to", "nvfp4", "-l", "mlx")
+    check("mlx, 2^%d" % (scale - 127), got == code and (code == 0 or "2 of 2 blocks" in error or "1 of 1 blocks are not exact" in error), out + error)
+    check("mlx, numbers", code != 0 or read_safetensors(OUT + "/model.safetensors")["a.scales"][2] == b"\x78\x78")
+    remove(OUT)
+
 # The largest error is a part of the block's largest number: 2 and 1/2 beside 6, by floor in e2m1 with 2^0, are exact; 2.25 (1.125 x
 # 2^1 in e4m3) becomes 2.
 write_safetensors(ONE, {"a.weight": ("F8_E4M3", [2, 32], b"\x4c" + b"\x41" * 31 + b"\x4c" * 32), "a.weight_scale": ("U8", [2, 1], b"\x7f\x7f")})

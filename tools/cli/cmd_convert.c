@@ -21,10 +21,10 @@ static enum parsed parse(int argc, char **argv, struct convert_settings *s, stru
 {
 	static const struct usage usage = {
 		"convert IN -o OUT [options]",
-		"Writes a quantized model in the layout of another program, or with --to in another\n"
-		"format. Without --to, codes and block scales are moved bit for bit. With --to, a\n"
-		"block whose numbers the format holds is exact; others are an error unless\n"
-		"--allow-rounding is given, which counts them. A tensor scale that divides in one\n"
+		"Writes a quantized model in the layout of another program, or with --to in\n"
+		"another format. Without --to, codes and block scales are moved bit for bit. With\n"
+		"--to, a block whose numbers the format holds is exact; others are an error unless\n"
+		"--allow-rounding is given, and are counted. A tensor scale that divides in one\n"
 		"layout and multiplies in the other is replaced by its reciprocal; if that is not\n"
 		"exact, --allow-rounding is required, too. A table lists what was done to each\n"
 		"tensor. IN is a file or a model directory in any supported layout. OUT is a\n"

@@ -161,9 +161,9 @@ static enum parsed parse(int argc, char **argv, struct merge *merge, struct erro
 {
 	static const struct usage usage = {
 		"merge PART... -o OUT [options]",
-		"Merges the parts written by mxfp quantize, or convert, --part 1/N to N/N. The\n"
-		"result is byte-identical to that of one run. Files are hard-linked if possible, and\n"
-		"copied otherwise.",
+		"Merges the parts written by mxfp quantize or convert --part 1/N to N/N. The\n"
+		"result is byte-identical to that of one run. Files are hard-linked if possible,\n"
+		"and copied otherwise.",
 		"  mxfp merge part1 part2 part3 part4 -o model-mxfp4",
 	};
 	const struct option_spec options[] = {

@@ -248,8 +248,7 @@ int scaled_owner(const struct tensor **codes, const struct model *model, const s
 	return code;
 }
 
-/* The row of scales of all matrices that a row of numbers has. */
-static uint64_t grid_row(const struct scaled *s, uint64_t row)
+uint64_t scaled_grid_row(const struct scaled *s, uint64_t row)
 {
 	return (s->per_matrix ? row / s->rows * s->grid_rows : 0) + row % s->rows / s->block_rows;
 }
@@ -291,7 +290,7 @@ static void multiply(const struct scaled *s, uint64_t first, float *numbers, siz
 {
 	for (size_t i = 0; i < n;) {
 		const uint64_t row = (first + i) / s->cols, col = (first + i) % s->cols;
-		const float *of_row = scales + (grid_row(s, row) - from) * s->grid_cols;
+		const float *of_row = scales + (scaled_grid_row(s, row) - from) * s->grid_cols;
 		const size_t row_end = s->cols - col < n - i ? i + (size_t)(s->cols - col) : n;
 
 		for (uint64_t at = col; i < row_end;) {
@@ -318,7 +317,7 @@ static int read_numbers(const struct tensor_decoder *decoder, uint64_t first, fl
 		const uint64_t at = first + done;
 
 		some = n - done < CHUNK ? n - done : CHUNK;
-		const uint64_t from = grid_row(s, at / s->cols), last = grid_row(s, (at + some - 1) / s->cols);
+		const uint64_t from = scaled_grid_row(s, at / s->cols), last = scaled_grid_row(s, (at + some - 1) / s->cols);
 		code = file_read(s->codes_file, &s->codes, at, codes, some, error);
 		if (code == EXIT_OK)
 			code = scaled_read_scales(&scales, s, from, last - from + 1, error);

@@ -35,6 +35,9 @@ int scaled_find(struct scaled *scaled, bool *found, const struct model *model, c
    scaled_find(). */
 int scaled_owner(const struct tensor **codes, const struct model *model, const struct tensor *tensor, struct error *error);
 
+/* The row of scales, of all matrices, that a row of numbers has. */
+uint64_t scaled_grid_row(const struct scaled *scaled, uint64_t row);
+
 /* The rows of scales of all matrices, and `n` of them from `first` on as numbers, malloc'ed, which are finite. EXIT_INPUT,
    EXIT_IO, EXIT_MEMORY. */
 uint64_t scaled_grid_rows(const struct scaled *scaled);

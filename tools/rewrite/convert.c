@@ -262,6 +262,12 @@ static int plan_codes(struct convert_plan *plan, struct convert_entry *entry, co
 		.unscaled = entry->what == CONVERT_MOVED && entry->quantized.tensor_scale == 1,
 	};
 	const char *why = entry->choice.form != NULL ? refuses(plan, entry) : NULL;
+	/* A layout that has no place for a tensor scale has blocks with the scale 1. */
+	if (why != NULL && entry->what == CONVERT_CHANGED && mxfp_format_get_info(entry->choice.form->format)->tensor_scale) {
+		entry->choice.unscaled = true;
+		if (refuses(plan, entry) == NULL)
+			why = NULL;
+	}
 	if (entry->choice.form != NULL && why == NULL && entry->what == CONVERT_CHANGED)
 		why = refuses_rows(entry);
 	if (entry->choice.form == NULL || why != NULL)

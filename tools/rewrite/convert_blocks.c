@@ -5,10 +5,12 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/must_succeed.h"
 #include "model/quantized.h"
+#include "model/scaled.h"
 #include "mxfp/quantize.h"
 
 /* A worker's memory: what is read, and the decoded numbers behind it; what is written, how it fits, and what rounding gives. */
@@ -256,12 +258,78 @@ static void change_numbers(const struct running *r, const struct transfer_piece 
 		}
 }
 
-/* Changes the blocks of a piece; whether some are not held. */
-static bool change_all(const struct running *r, const struct transfer_piece *piece)
+/* The byte of a scale that is a power of two, with which no code of 8 bits is Inf or rounded in binary32; 0: it is none. */
+static uint8_t byte_of(float scale)
+{
+	enum { BIAS = 127, LARGEST = 112 }; /* 57344 is below 2^16 */
+	int exponent;
+
+	if (frexpf(scale, &exponent) != 0.5F || exponent - 1 <= -BIAS || exponent - 1 >= LARGEST)
+		return 0;
+	return (uint8_t)(exponent - 1 + BIAS);
+}
+
+/* 8-bit floats with scales that are powers of two, each of whole blocks, are MX blocks as they are. Reads the codes of a piece, and
+   behind them makes the bytes of its blocks' scales, 0 where that is none; *same: how many are one, of *n. */
+static int read_same(const struct running *r, const struct transfer_piece *piece, size_t *same, size_t *n, struct error *error)
+{
+	const struct scaled *s = (const struct scaled *)(const void *)numbers_of(r)->decoder;
+	const struct piece *p = &piece->piece;
+	const unsigned length = r->change.to.length;
+	uint8_t *bytes = piece->bytes + SOURCE_SCALES;
+	float *scales;
+
+	*same = 0;
+	*n = size_of(r->blocks->to, p).scales_bytes;
+	if (dtype_info(s->codes.dtype)->format != r->change.to.element || numbers_of(r)->offset != s->decoder.base ||
+	    (s->grid_cols > 1 && s->block_cols % length != 0))
+		return EXIT_OK;
+	const uint64_t from = scaled_grid_row(s, p->row), last = scaled_grid_row(s, p->row + p->rows - 1);
+	int code = scaled_read_scales(&scales, s, from, last - from + 1, error);
+	if (code != EXIT_OK)
+		return code;
+	for (size_t row = 0; row < p->rows; row++) {
+		const float *of_row = scales + (scaled_grid_row(s, p->row + row) - from) * s->grid_cols;
+
+		for (size_t at = 0; at < p->cols; at += length) {
+			*bytes = byte_of(of_row[(p->col + at) / s->block_cols]);
+			*same += *bytes++ != 0;
+		}
+	}
+	free(scales);
+	return *same == 0 ? EXIT_OK : file_read(s->codes_file, &s->codes, p->row * s->cols + p->col, piece->bytes, p->rows * p->cols, error);
+}
+
+/* Takes those blocks as they are. */
+static void take_same(const struct running *r, const struct transfer_piece *piece, size_t n)
+{
+	const uint8_t *bytes = piece->bytes + SOURCE_SCALES;
+	const unsigned length = r->change.to.length;
+
+	for (size_t i = 0; i < n; i++)
+		if (bytes[i] != 0) {
+			memcpy(piece->result + i * length, piece->bytes + i * length, length);
+			piece->result[TARGET_SCALES + i] = bytes[i];
+			piece->result[FITS + i] = BLOCK_SAME;
+		}
+}
+
+/* Whether some blocks of a piece are not held. */
+static bool any_rounded(const struct running *r, const struct transfer_piece *piece)
+{
+	const size_t n = size_of(r->blocks->to, &piece->piece).scales_bytes;
+	bool any = false;
+
+	for (size_t i = 0; i < n; i++)
+		any |= piece->result[FITS + i] >= BLOCK_ROUNDED;
+	return any;
+}
+
+/* Changes the blocks of a piece. */
+static void change_all(const struct running *r, const struct transfer_piece *piece)
 {
 	const struct mxfp_sizes to = size_of(r->blocks->to, &piece->piece);
 	uint8_t *fits = piece->result + FITS;
-	bool any = false;
 
 	if (r->change.numbers && !r->change.to.ue4m3)
 		change_numbers(r, piece);
@@ -275,9 +343,23 @@ static bool change_all(const struct running *r, const struct transfer_piece *pie
 		                 piece->bytes + SOURCE_SCALES + row * from.scales_row_bytes,
 		                 piece->result + row * to.codes_row_bytes,
 		                 piece->result + TARGET_SCALES + row * to.scales_row_bytes, fits + row * to.scales_row_bytes);
-	for (size_t i = 0; i < to.scales_bytes; i++)
-		any |= fits[i] >= BLOCK_ROUNDED;
-	return any;
+}
+
+/* Reads a piece of numbers and changes it. */
+static int change_read_numbers(const struct running *r, const struct transfer_piece *piece, struct error *error)
+{
+	size_t same, n;
+	int code = read_same(r, piece, &same, &n, error);
+
+	if (code == EXIT_OK && same < n)
+		code = read_numbers(r, piece, error);
+	if (code != EXIT_OK)
+		return code;
+	if (same < n)
+		change_all(r, piece);
+	if (same > 0)
+		take_same(r, piece, n);
+	return EXIT_OK;
 }
 
 static int write_piece(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
@@ -289,10 +371,14 @@ static int write_piece(const void *context, const struct transfer_piece *piece, 
 	struct convert_tally tally = {0};
 
 	(void)counts;
-	int code = r->change.numbers ? read_numbers(r, piece, error) : EXIT_OK;
+	int code = EXIT_OK;
+	if (r->change.numbers)
+		code = change_read_numbers(r, piece, error);
+	else
+		change_all(r, piece);
 	if (code != EXIT_OK)
 		return code;
-	if (change_all(r, piece)) {
+	if (any_rounded(r, piece)) {
 		if (!isfinite(amax_of(&r->blocks->factor)))
 			return fail_tensor(error, r->blocks->source->files[LAYOUT_CODES]->path,
 			                   r->blocks->source->parts[LAYOUT_CODES]->name, "has numbers too large to be rounded to %s",

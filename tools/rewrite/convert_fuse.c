@@ -77,7 +77,10 @@ static int join_all(struct convert_plan *plan, const struct scaled *scaled, stru
 
 		if (group == NULL)
 			return fail_memory(error);
-		*group = (struct convert_group){0};
+		*group = (struct convert_group){
+			.is_made = scaled->entries[i]->choice.unscaled,
+			.factor = {1, scaled->entries[i]->choice.layout->divides},
+		};
 	}
 	for (size_t i = 0; i < scaled->n && code == EXIT_OK; i++) {
 		struct fused fused;
