@@ -12,7 +12,7 @@
 #include "cli/options.h"
 #include "fuzz.h"
 #include "input_file.h"
-#include "rewrite/relayout.h"
+#include "rewrite/convert.h"
 
 enum { OPTION_ROUNDING = 1, OPTION_DECODING = 2 };
 
@@ -46,7 +46,7 @@ static void read_held(struct held *held, const struct quantized *q, const struct
 	fuzz_check(quantized_read(q, piece, &blocks, &n_bytes, &error) == EXIT_OK, "codes can be read");
 }
 
-static void check_moved(const struct relayout_entry *entry, const struct model *moved)
+static void check_moved(const struct convert_entry *entry, const struct model *moved)
 {
 	static struct held before, after;
 	struct quantized q;
@@ -64,38 +64,38 @@ static void check_moved(const struct relayout_entry *entry, const struct model *
 	fuzz_check(memcmp(&before, &after, sizeof before) == 0, "and its codes and scales");
 }
 
-static void check_output(const struct relayout_plan *plan)
+static void check_output(const struct convert_plan *plan)
 {
 	struct model moved;
 	struct error error;
 
 	fuzz_check(model_open(&moved, plan->settings->out, &error) == EXIT_OK, "the output can be opened");
 	for (size_t i = 0; i < plan->n_entries; i++)
-		if (plan->entries[i].what == RELAYOUT_MOVED)
+		if (plan->entries[i].what == CONVERT_MOVED)
 			check_moved(&plan->entries[i], &moved);
 	model_close(&moved);
 }
 
-static void relayout(const struct relayout_settings *settings, const struct model *model)
+static void convert(const struct convert_settings *settings, const struct model *model)
 {
-	struct relayout_plan plan;
+	struct convert_plan plan;
 	struct error error = {0};
-	int code = relayout_plan(&plan, settings, model, &error);
+	int code = convert_plan(&plan, settings, model, &error);
 
 	if (code == EXIT_OK)
-		code = relayout_run(&plan, &error);
+		code = convert_run(&plan, &error);
 	if (code == EXIT_OK)
 		check_output(&plan);
 	else
 		check_text(code, &error);
-	relayout_plan_free(&plan);
+	convert_plan_free(&plan);
 	unlink(settings->out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_bytes bytes = {data, size};
-	struct relayout_settings settings = {.layout = layout_at(fuzz_byte(&bytes)), .threads = 1, .force = true,
+	struct convert_settings settings = {.layout = layout_at(fuzz_byte(&bytes)), .threads = 1, .force = true,
 	                                     .quiet = true};
 	uint8_t options = fuzz_byte(&bytes);
 	struct model model;
@@ -103,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char out[4096];
 
 	settings.allow_rounding = (options & OPTION_ROUNDING) != 0;
-	settings.to = (options & OPTION_DECODING) != 0 ? MXFP_FORMAT_BF16 : OPTION_FORMAT_NONE;
+	settings.decode = (options & OPTION_DECODING) != 0 ? MXFP_FORMAT_BF16 : OPTION_FORMAT_NONE;
 	settings.in = input_file(bytes.data, bytes.size, ".in");
 	snprintf(out, sizeof out, "%s%s", settings.in, settings.layout->file_format->suffix);
 	settings.out = out;
@@ -112,7 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_text(code, &error);
 		return 0;
 	}
-	relayout(&settings, &model);
+	convert(&settings, &model);
 	model_close(&model);
 	return 0;
 }

@@ -216,7 +216,7 @@ refused("a file alone", "may be of blocks of several sizes", with_scales("F32", 
 refused("more scales than rows", "does not", with_scales("F32", (201, 3), ones(603)), fp8([128, 128]))
 refused("scales of rank 3", "does not fit", with_scales("F32", (2, 3, 1), ones(6)), fp8([128, 128]))
 refused("scales of binary64", "does not fit", with_scales("F64", (), struct.pack("<d", 1)), fp8(None))
-refused("no scale", "scale", {W: ("F8_E4M3", (32, 32), bytes(1024))}, fp8(None))
+refused("no scale", "no tensor is in its layout", {W: ("F8_E4M3", (32, 32), bytes(1024))}, fp8(None))
 refused("a configuration of another format", "config.json says mxfp4", with_scales("F32", (), ones(1), name=W + "_scale"), {"quant_method": "mxfp4"})
 refused("two scales", "weight_scale", dict(with_scales("F32", (), ones(1)), **{W + "_scale": ("F32", (), ones(1))}), fp8(None))
 refused("experts, rows as columns", "does not fit", {"e.gate_up_proj": ("F8_E4M3", (2, 32, 32), bytes(2048)), "e.gate_up_proj_scale": ("F32", (2, 32), ones(64))}, modelopt("fp8_pc_pt"))

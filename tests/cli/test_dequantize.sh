@@ -148,9 +148,9 @@ for name in many columns; do
 	same "$name: Inf" 0 "$(tail -c 2097152 "$work/$name.back.safetensors" | od -An -v -tx2 | tr -s ' ' '\n' | grep -c '^[7f]c00$')"
 	same "$name: largest" 74912 "$(tail -c 2097152 "$work/$name.back.safetensors" | od -An -v -tx2 | tr -s ' ' '\n' | grep -c '^7bff$')"
 done
-# Not even relayout writes Inf without a word.
+# Not even convert writes Inf without a word.
 exits 3 "tensor 'l.weight': 2 of 32 numbers are too large for f16, whose largest is 65504; " \
-	relayout "$work/f16.safetensors" -o "$work/f16.npy" --to f16
+	convert "$work/f16.safetensors" -o "$work/f16.npy" --decode-rest f16
 exits 0 "" dequantize --help
 has "--help" "$(tr -s ' \n' ' ' <"$work/out")" "too large for the format are an error without --overflow"
 

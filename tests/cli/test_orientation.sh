@@ -52,14 +52,14 @@ exits 0 "" lint "$work/theirs"
 exits 0 "" dequantize "$work/theirs" -o "$work/back" --to bf16 -f
 exits 0 "" diff "$work/hand" "$work/back"
 # Another layout notes it.
-exits 0 "" relayout "$work/theirs" -o "$work/x4" -l trn-x4
+exits 0 "" convert "$work/theirs" -o "$work/x4" -l trn-x4
 exits 0 "" dequantize "$work/x4" -o "$work/back" --to bf16 -f
 exits 0 "" diff "$work/hand" "$work/back"
-exits 0 "" relayout "$work/x4" -o "$work/oss" -l gpt-oss
+exits 0 "" convert "$work/x4" -o "$work/oss" -l gpt-oss
 same "back" "$e2m1$e2m1$(repeat 16 77)7f7e" "$(data 34 "$work/oss/model.safetensors")"
 exits 3 "layout quark does not hold it: experts in one tensor, which --layout gpt-oss holds; loaders of this layout" \
-	relayout "$work/theirs" -o "$work/x" -l quark
-exits 0 "" relayout "$work/theirs" -o "$work/x" -l quark --to bf16
+	convert "$work/theirs" -o "$work/x" -l quark
+exits 0 "" convert "$work/theirs" -o "$work/x" -l quark --decode-rest bf16
 exits 0 "" diff "$work/hand" "$work/x"
 
 # What loaders of gpt-oss take: experts, and nothing else.
@@ -330,7 +330,7 @@ END
 	exits 0 "" quantize "$work/turned/model.safetensors" -o "$work/t" --layout trn-x4 -fq
 	exits 0 "" quantize "$work/stored" -o "$work/s1" --layout gpt-oss -fq --mem 6M --threads 1
 	cmp "$work/s/model.safetensors" "$work/s1/model.safetensors" || bad "--mem changes the output"
-	exits 0 "" relayout "$work/s" -o "$work/sx" --layout trn-x4 -q
+	exits 0 "" convert "$work/s" -o "$work/sx" --layout trn-x4 -q
 	[ "$(tail -c $codes "$work/sx/model.safetensors" | cksum)" = "$(tail -c $codes "$work/t/model.safetensors" | cksum)" ] ||
 		bad "other codes"
 	exits 0 "" dequantize "$work/s" -o "$work/ds" -q

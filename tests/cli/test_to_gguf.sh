@@ -11,20 +11,20 @@ python3 "${srcdir:-.}/tests/cli/to_gguf.py" make "$work" || exit 99
 exits 0 "" quantize "$work/model" -o "$work/w4" -q --activations none
 exits 0 "" quantize "$work/wide" -o "$work/nv" -q --activations none --weights nvfp4 --ignore '*.down_proj.weight'
 for name in w4 biased mixtral apart stacked oss fp8; do
-	exits 0 "" relayout "$work/$name" -o "$work/$name.gguf"
+	exits 0 "" convert "$work/$name" -o "$work/$name.gguf"
 	has "summary of $name" "$(cat "$work/out")" "written to"
 done
-exits 3 "--allow-rounding accepts it" relayout "$work/nv" -o "$work/nv.gguf"
-exits 0 "" relayout "$work/nv" -o "$work/nv.gguf" --allow-rounding --json
+exits 3 "--allow-rounding accepts it" convert "$work/nv" -o "$work/nv.gguf"
+exits 0 "" convert "$work/nv" -o "$work/nv.gguf" --allow-rounding --json
 same "summary of nv" "6 30" "$(python3 -c 'import json, sys
 facts = json.load(open(sys.argv[1]))
 print(facts["tensors"]["nvfp4"], facts["vocabulary"]["padded"])' "$work/out")"
 python3 "${srcdir:-.}/tests/cli/to_gguf.py" check "$work" || bad "to_gguf.py check"
 
 # What a run that resumes finds written stays, and what is there is not replaced without --force.
-exits 2 "exists; give --force" relayout "$work/w4" -o "$work/w4.gguf"
+exits 2 "exists; give --force" convert "$work/w4" -o "$work/w4.gguf"
 cp "$work/w4.gguf" "$work/first.gguf"
-exits 0 "" relayout "$work/w4" -o "$work/w4.gguf" -q --force --threads 1
+exits 0 "" convert "$work/w4" -o "$work/w4.gguf" -q --force --threads 1
 check "the same file again" cmp "$work/first.gguf" "$work/w4.gguf"
 
 # A model as mxfp eval runs it is the same as a GGUF file.
@@ -40,17 +40,17 @@ done
 
 # The way back: the directory has the same blocks and numbers, and a file made of it is the same, byte for byte.
 exits 0 "" quantize "$work/wide" -o "$work/nvm" -q --activations none --weights nvfp4 --ignore '*.down_proj.weight' --layout modelopt
-exits 0 "" relayout "$work/nvm" -o "$work/nvm.gguf" -q
+exits 0 "" convert "$work/nvm" -o "$work/nvm.gguf" -q
 mkdir "$work/back"
 for name in w4 biased mixtral apart nvm; do
 	layout=compressed-tensors
 	[ $name != nvm ] || layout=modelopt
-	exits 0 "" relayout "$work/$name.gguf" -o "$work/back/$name" --layout $layout
+	exits 0 "" convert "$work/$name.gguf" -o "$work/back/$name" --layout $layout
 	case $name in
 	biased | mixtral) ;; # biases, norms and routers, which were BF16, are F32
 	*) exits 0 "" diff "$work/$name" "$work/back/$name" ;;
 	esac
-	exits 0 "" relayout "$work/back/$name" -o "$work/back/$name.gguf" -q
+	exits 0 "" convert "$work/back/$name" -o "$work/back/$name.gguf" -q
 	check "the same file of $name" cmp "$work/$name.gguf" "$work/back/$name.gguf"
 	printf 'ab abc  ab cab' >"$work/text"
 	for what in "$name" "back/$name"; do
@@ -66,10 +66,10 @@ print(json.load(open(sys.argv[1]))["model"][sys.argv[2]])' "$work/biased/tokeniz
 		"$(python3 -c 'import json, sys
 print(json.load(open(sys.argv[1]))["model"][sys.argv[2]])' "$work/back/biased/tokenizer.json" $part | tr -d "[]'," | tr -s ' ')"
 done
-exits 3 "the way from gpt-oss to a directory is not known here" relayout "$work/oss.gguf" -o "$work/back/oss"
-exits 2 "--to: a model keeps its formats" relayout "$work/w4.gguf" -o "$work/back/oss" --to f32
-exits 2 "--to: a model keeps its formats" relayout "$work/w4" -o "$work/back/oss.gguf" --to f32
-exits 3 "layout quark does not hold it as nvfp4" relayout "$work/nvm.gguf" -o "$work/back/oss" --layout quark
+exits 3 "the way from gpt-oss to a directory is not known here" convert "$work/oss.gguf" -o "$work/back/oss"
+exits 2 "--to: a model keeps its formats" convert "$work/w4.gguf" -o "$work/back/oss" --to mxfp8
+exits 2 "--decode-rest: a model keeps its formats" convert "$work/w4" -o "$work/back/oss.gguf" --decode-rest f32
+exits 3 "layout quark does not hold it as nvfp4" convert "$work/nvm.gguf" -o "$work/back/oss" --layout quark
 # As the converter writes it of a tokenizer.json without scores; an unknown pre-tokenizer; a type that is no token's.
 python3 - "$work" <<'END'
 import struct, sys
@@ -82,19 +82,19 @@ change("biased.gguf", "equal.gguf", struct.pack("<3f", -0.0, -1, -2), struct.pac
 change("w4.gguf", "pre.gguf", b"llama-bpe", b"llama-bpx")
 change("w4.gguf", "bos.gguf", b"bos_token_id" + struct.pack("<II", 4, 0), b"bos_token_id" + struct.pack("<II", 4, 99))
 END
-exits 3 "scores': are the same for tokens that merges make" relayout "$work/equal.gguf" -o "$work/back/oss"
-exits 3 "'llama-bpx' is not known as the pre_tokenizer" relayout "$work/pre.gguf" -o "$work/back/oss"
-exits 3 "bos_token_id': is no token" relayout "$work/bos.gguf" -o "$work/back/oss"
+exits 3 "scores': are the same for tokens that merges make" convert "$work/equal.gguf" -o "$work/back/oss"
+exits 3 "'llama-bpx' is not known as the pre_tokenizer" convert "$work/pre.gguf" -o "$work/back/oss"
+exits 3 "bos_token_id': is no token" convert "$work/bos.gguf" -o "$work/back/oss"
 check "an output of what was refused" test ! -e "$work/back/oss" -a ! -e "$work/back/oss.partial" -a ! -e "$work/back/oss.gguf"
 
 # What llama.cpp would compute otherwise, and what it has no place for, is refused, and nothing is written.
 refused() {
-	exits 3 "$2" relayout "$work/$1" -o "$work/refused.gguf" --allow-rounding
+	exits 3 "$2" convert "$work/$1" -o "$work/refused.gguf" --allow-rounding
 	check "an output of $1" test ! -e "$work/refused.gguf" -a ! -e "$work/refused.gguf.partial"
 }
 
 refused windowed "sliding_window: is 32, and llama.cpp runs this architecture without a window"
-exits 0 "" relayout "$work/windowed" -o "$work/windowed.gguf" -q --allow-unknown sliding_window
+exits 0 "" convert "$work/windowed" -o "$work/windowed.gguf" -q --allow-unknown sliding_window
 refused dynamic "rope_type is not default, linear, llama3 or yarn"
 refused endless "max_position_embeddings: is absent or 0"
 refused alone "tokenizer.json: is not there, and llama.cpp loads no model without a vocabulary"

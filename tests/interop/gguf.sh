@@ -12,7 +12,7 @@ prompt="the other hat  and an eel, that's there: 12345 x"
 converted() {
 	from=$1
 	shift
-	exits 0 "" relayout "$work/$from" -o "$work/$from.gguf" -q "$@"
+	exits 0 "" convert "$work/$from" -o "$work/$from.gguf" -q "$@"
 }
 
 # loaded NAME RESULTS: llama.cpp's logits of the prompt.
@@ -24,10 +24,10 @@ loaded() {
 lab_python eval_models
 lab_python gguf_models
 for name in qwen2-window qwen3-moe-dense; do
-	exits 3 "llama.cpp" relayout "$work/$name" -o "$work/$name.gguf"
+	exits 3 "llama.cpp" convert "$work/$name" -o "$work/$name.gguf"
 	rm -r "${work:?}/$name"
 done
-exits 3 "sliding_window: is 100" relayout "$work/mistral" -o "$work/mistral.gguf"
+exits 3 "sliding_window: is 100" convert "$work/mistral" -o "$work/mistral.gguf"
 
 # Numbers as they are. llama.cpp rounds what it multiplies with BF16 to BF16, and with MXFP4 and NVFP4 to 8 bits.
 theirs=
@@ -75,8 +75,8 @@ mkdir "$work/back"
 for name in llama2 llama3 llama-bias qwen2 qwen3 mixtral qwen2-moe qwen3-moe llama2-w4 qwen3-moe-w4 qwen3-nvfp4-modelopt; do
 	layout=compressed-tensors
 	[ $name != qwen3-nvfp4-modelopt ] || layout=modelopt
-	exits 0 "" relayout "$work/$name.gguf" -o "$work/back/$name" -q --layout $layout
-	exits 0 "" relayout "$work/back/$name" -o "$work/back/$name.gguf" -q
+	exits 0 "" convert "$work/$name.gguf" -o "$work/back/$name" -q --layout $layout
+	exits 0 "" convert "$work/back/$name" -o "$work/back/$name.gguf" -q
 	check "the same file of $name" cmp "$work/$name.gguf" "$work/back/$name.gguf"
 done
 lab_python gguf_back "$prompt"

@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "model/layout.h"
 #include "model/model.h"
 
 enum meaning_kind {
@@ -78,6 +79,9 @@ int meaning_note(struct model *model, struct error *error);
    Takes all of them out of it. */
 json_t *meaning_section(const json_t *config);
 void meaning_remove_sections(json_t *config);
+
+/* The layout whose programs have written a section; NULL: none that is known. */
+const struct layout *meaning_layout(const json_t *section);
 
 /* model_open(), meaning_check(), model_decode_scaled() unless the use is MEANING_MOVES, and model_decode() if it is
    MEANING_DECODES. */

@@ -243,6 +243,32 @@ static int open_config(struct model *model, struct error *error)
 	return code;
 }
 
+/* Takes note of the grid of a section; of two that differ, none. */
+static void note_grid(struct model *model, const json_t *section, bool *noted)
+{
+	const json_t *size = json_object_get(section, "weight_block_size");
+	const json_int_t rows = json_integer_value(json_array_get(size, 0)), cols = json_integer_value(json_array_get(size, 1));
+	const bool same = !*noted || (model->grid[0] == (uint64_t)rows && model->grid[1] == (uint64_t)cols);
+
+	if (json_array_size(size) != 2 || rows <= 0 || cols <= 0)
+		return;
+	model->grid[0] = same ? (uint64_t)rows : 0;
+	model->grid[1] = same ? (uint64_t)cols : 0;
+	*noted = true;
+}
+
+static void read_grid(struct model *model)
+{
+	static const char name[] = "quantization_config";
+	bool noted = false;
+	const char *key;
+	json_t *part;
+
+	note_grid(model, json_object_get(model->config, name), &noted);
+	json_object_foreach(model->config, key, part)
+		note_grid(model, json_object_get(part, name), &noted);
+}
+
 static bool has_tensor(const void *model, const char *name)
 {
 	const struct file *file;
@@ -364,6 +390,7 @@ static const struct sign {
 	{"_e5m2_x4", NULL, 0, "tensors named *_e5m2_x4, in tiles for Trainium"},
 	{"_blocks", "_scales", 8, "tensors named *_blocks and *_scales, as in gpt-oss"},
 	{".blocks", ".scales", 8, "tensors named *.blocks and *.scales, as in OpenAI's gpt-oss"},
+	{".scales", ".weight", 32, "tensors named *.scales beside *.weight of words, as MLX writes"},
 	{".weight_scale", ".weight", 8, "tensors named *.weight_scale beside *.weight of 8 bits"},
 	{".weight_scale_inv", ".weight", 8, "tensors named *.weight_scale_inv beside *.weight of 8 bits"},
 };
@@ -404,7 +431,7 @@ static int shows(const struct model *model, const char *name, const struct sign 
 	snprintf(companion, size, "%.*s%s", (int)n, name, sign->companion);
 	const struct tensor *other = model_find(model, companion, &file);
 	free(companion);
-	return other != NULL && dtype_info(other->dtype)->bits <= sign->bits;
+	return other != NULL && dtype_info(other->dtype)->bits <= sign->bits && !elements_are_float(other->dtype);
 }
 
 /* Whether a tensor's dtype alone shows it. */
@@ -473,6 +500,7 @@ static int open_path(struct model *model, const char *path, struct error *error)
 		code = open_index(model, descriptor_open, path, error);
 	if (code == EXIT_OK && model->is_directory)
 		code = open_config(model, error);
+	read_grid(model);
 	if (code == EXIT_OK)
 		code = read_role_model(model, error);
 	return code != EXIT_OK ? code : find_quantizer(model, &model->quantized_by, error);

@@ -35,6 +35,7 @@ struct model {
 	size_t n_superseded;      /* tensors of files that the index takes from others */
 	const char *superseded;   /* the name of the first */
 	struct model_tensor *by_name; /* those of all files, in the order of strcmp() */
+	uint64_t grid[2];    /* weight_block_size: rows and columns that share a scale; 0: config.json says none, or several */
 	json_t *config;      /* config.json, an object; NULL if there is none or the user named a file */
 	struct role_model role_model; /* of config.json, also of one beside a file that the user named */
 	char *quantized_by;  /* see model_quantized_by() */

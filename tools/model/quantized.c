@@ -70,6 +70,15 @@ static bool find_stated(struct stated *stated, const struct file *file, const ch
 	return true;
 }
 
+static bool is_form_name(const char *name)
+{
+	for (size_t i = 0; layouts[i] != NULL; i++)
+		for (size_t k = 0; k < layouts[i]->n_forms; k++)
+			if (layouts[i]->forms[k].config_name != NULL && strcmp(layouts[i]->forms[k].config_name, name) == 0)
+				return true;
+	return false;
+}
+
 /* The format that file and config.json state, where shapes leave a choice. */
 static bool states(const struct search *search, const struct file *file, const struct layout_form *form)
 {
@@ -82,19 +91,22 @@ static bool states(const struct search *search, const struct file *file, const s
 
 	if (weights != NULL && mxfp_format_from_name(weights, &format) == MXFP_OK)
 		return format == form->format;
-	if (name != NULL)
+	if (name != NULL && is_form_name(name))
 		return form->config_name != NULL && strcmp(form->config_name, name) == 0;
-	return model->formats == UINT32_C(1) << form->format;
+	/* Of groups that say bits alone, those are meant that the layout's own programs have. */
+	return model->formats == UINT32_C(1) << form->format || (form->known && (model->formats >> form->format & 1) != 0);
 }
 
-/* Whether the codes can be nothing but those of a quantized tensor: by their name or their dtype, or because they have
-   8 bits and scales. */
+/* Whether the codes can be nothing but those of a quantized tensor: by their name, because they have 8 bits and scales,
+   or because they are words of codes, which no other weight is. */
 static bool is_telling(const struct quantized *q, const char *name)
 {
 	const struct tensor *codes = q->parts[LAYOUT_CODES];
 
 	if (strcmp(codes->name, name) != 0)
 		return true;
+	if (codes->dtype == DTYPE_U32 && q->choice.form->parts[LAYOUT_CODES].dtype == DTYPE_U32)
+		return codes->rank > 1;
 	return q->parts[LAYOUT_SCALES] != NULL && dtype_info(codes->dtype)->bits == 8 && codes->dtype != DTYPE_BOOL;
 }
 
@@ -117,7 +129,7 @@ static bool find_sparsity(struct quantized *q, const struct search *search)
 static int try_form(struct search *search, const struct layout *layout, const struct layout_form *form,
                     struct error *error)
 {
-	struct quantized q = {.choice = {.layout = layout, .form = form}};
+	struct quantized q = {.choice = {.layout = layout, .form = form, .grid = {search->model->grid[0], search->model->grid[1]}}};
 	int code = find_parts(&q, search, error);
 
 	if (code != EXIT_OK || q.parts[LAYOUT_CODES] == NULL)
@@ -236,8 +248,9 @@ static int fail_layout(const struct search *search, struct error *error)
 	                   shape_text(codes, of_codes), scales != NULL ? ", scales " : "",
 	                   scales != NULL ? dtype_info(scales->dtype)->name : "", scales != NULL ? " " : "",
 	                   scales != NULL ? shape_text(scales, of_scales) : "",
-	                   search->model->is_directory ? "the shapes do not fit, or the file is damaged: write it again"
-	                                               : "if it is MXFP6, name the directory with config.json");
+	                   search->model->is_directory      ? "the shapes do not fit, or the file is damaged: write it again"
+	                   : codes->dtype == DTYPE_F8_E4M3 ? "if blocks at its edges are cut off, name the directory with config.json"
+	                                                   : "if it is MXFP6, name the directory with config.json");
 }
 
 /* What is wrong with codes that have no scales, or none that fit. */
@@ -315,6 +328,8 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 		return code == EXIT_OK && *found ? fail_broken(&search, error) : code;
 	}
 	*found = true;
+	quantized->repeated = quantized->choice.layout->order->repeats != NULL &&
+	                      quantized->choice.layout->order->repeats(&quantized->choice, quantized->parts);
 	code = check_stated(quantized, &search, error);
 	if (code == EXIT_OK)
 		code = set_shape(quantized, name, error);

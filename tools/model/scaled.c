@@ -101,43 +101,49 @@ struct stated {
 	uint64_t block_rows, block_cols; /* that fits; 0: none does, or several that differ */
 };
 
-static void take_block(struct stated *stated, const struct scaled *s, const json_t *block)
+static void take_block(struct stated *stated, const struct scaled *s, uint64_t rows, uint64_t cols)
 {
-	long long rows = json_integer_value(json_array_get(block, 0)), cols = json_integer_value(json_array_get(block, 1));
 	const bool first = stated->block_rows == 0;
 
-	/* Older versions of compressed-tensors write "128x128". */
-	if (json_is_string(block) ? sscanf(json_string_value(block), "%lldx%lld", &rows, &cols) != 2 : json_array_size(block) != 2)
-		return;
-	if (rows <= 0 || cols <= 0)
+	if (rows == 0 || cols == 0)
 		return;
 	stated->any = true;
-	if (!fits(s, (uint64_t)rows, (uint64_t)cols))
+	if (!fits(s, rows, cols))
 		return;
-	const bool same = first || (stated->block_rows == (uint64_t)rows && stated->block_cols == (uint64_t)cols);
-	stated->block_rows = same ? (uint64_t)rows : 0;
-	stated->block_cols = (uint64_t)cols;
+	const bool same = first || (stated->block_rows == rows && stated->block_cols == cols);
+	stated->block_rows = same ? rows : 0;
+	stated->block_cols = cols;
+}
+
+/* The block_structure of a group of compressed-tensors: a list, or in older versions "128x128". */
+static void take_structure(struct stated *stated, const struct scaled *s, const json_t *structure)
+{
+	long long rows = json_integer_value(json_array_get(structure, 0)), cols = json_integer_value(json_array_get(structure, 1));
+
+	if (json_is_string(structure) && sscanf(json_string_value(structure), "%lldx%lld", &rows, &cols) != 2)
+		return;
+	if (rows > 0 && cols > 0)
+		take_block(stated, s, (uint64_t)rows, (uint64_t)cols);
 }
 
 static struct stated find_stated(const struct model *model, const struct scaled *s)
 {
-	const json_t *section = meaning_section(model->config), *groups = json_object_get(section, "config_groups");
+	const json_t *groups = json_object_get(meaning_section(model->config), "config_groups");
 	struct stated stated = {0};
 
-	take_block(&stated, s, json_object_get(section, "weight_block_size"));
+	take_block(&stated, s, model->grid[0], model->grid[1]);
 	for (void *at = json_object_iter((json_t *)(uintptr_t)groups); at != NULL;
 	     at = json_object_iter_next((json_t *)(uintptr_t)groups, at))
-		take_block(&stated, s, json_object_get(json_object_get(json_object_iter_value(at), "weights"), "block_structure"));
+		take_structure(&stated, s, json_object_get(json_object_get(json_object_iter_value(at), "weights"), "block_structure"));
 	return stated;
 }
 
-/* Whether a dimension could have been cut into blocks of a power of two, the last of them short, besides equal ones. */
+/* Whether equal parts of a dimension are no blocks that somebody would choose: those of a power of two, or the whole. */
 static bool is_ambiguous(uint64_t n, uint64_t grid)
 {
-	for (uint64_t block = 2; block < n && grid > 1; block *= 2)
-		if (cells(n, block) == grid && n % block != 0)
-			return true;
-	return false;
+	const uint64_t block = n / grid;
+
+	return grid > 1 && (block & (block - 1)) != 0;
 }
 
 static int fail_fit(const struct scaled *s, const char *what, struct error *error)

@@ -106,8 +106,9 @@ static int take_counts(const struct decode_target *to, const struct transfer *tr
 	must_succeed(mxfp_convert(&largest, MXFP_FORMAT_F32, format == MXFP_FORMAT_F32 ? (const void *)&word : &half, format,
 	                          1, NULL));
 	return fail_tensor(error, transfer->file->path, target->name, "%" PRIu64 " of %" PRIu64 " numbers are too large for "
-	                   "%s, whose largest is %.9g; %s%s", counts->overflowed, tensor_elements(target), name,
-	                   (double)largest, format == MXFP_FORMAT_F32 ? "" : "--to f32 has more room, ", to->remedy);
+	                   "%s, whose largest is %.9g; %s%s%s", counts->overflowed, tensor_elements(target), name,
+	                   (double)largest, format == MXFP_FORMAT_F32 ? "" : to->option,
+	                   format == MXFP_FORMAT_F32 ? "" : " f32 has more room, ", to->remedy);
 }
 
 /* The state of decoding a tensor. */

@@ -245,6 +245,7 @@ static int write_entry(const void *context, size_t i, struct journal_record *rec
 		.name = fused ? entry->fused : entry->output.name,
 		.place = fused ? &entry->place : NULL,
 		.overflow = r->settings->overflow,
+		.option = "--to",
 		.remedy = "--overflow sat writes that, and --overflow ovf Inf",
 		.counts = &record->counts,
 	};
