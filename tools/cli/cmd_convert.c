@@ -5,6 +5,8 @@
 #include "base/byte_size.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "gguf/from_gguf.h"
+#include "gguf/to_gguf.h"
 #include "io/file_gguf.h"
 #include "io/file_npy.h"
 #include "rewrite/convert.h"
@@ -26,8 +28,9 @@ static enum parsed parse(int argc, char **argv, struct convert_settings *s, stru
 		"layout and multiplies in the other is replaced by its reciprocal; if that is not\n"
 		"exact, --allow-rounding is required, too. A table lists what was done to each\n"
 		"tensor. IN is a file or a model directory in any supported layout. OUT is a\n"
-		"directory, or a file if it is named like one: OUT.gguf if IN is a GGUF file,\n"
-		"OUT.npy for one array of unquantized numbers.",
+		"directory, or a file if it is named like one: OUT.gguf if IN is a GGUF file, or a\n"
+		"directory of a model that mxfp eval runs; OUT.npy for one array of unquantized\n"
+		"numbers.",
 		"  mxfp convert model-mxfp4 -o model-quark --layout quark\n"
 		"  mxfp convert gpt-oss-20b -o gpt-oss-nvfp4 --to nvfp4 --layout modelopt",
 	};
@@ -121,6 +124,19 @@ static int convert(const struct convert_settings *settings, const struct model *
 	return code;
 }
 
+/* From or to a GGUF file, which has other names, and of which each tensor keeps its format. */
+static int convert_by_gguf(const struct convert_settings *s, struct model *model, bool to, struct error *error)
+{
+	static const char *const others[] = {"to", "decode-rest", "part", "mem", "dry-run"};
+	const struct to_gguf_settings gguf = {s->in, s->out, s->threads, s->allow_rounding, s->force, s->json, s->resume, s->quiet};
+
+	for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+		if (options_given(others[i]))
+			return fail(error, EXIT_USAGE, "convert: --%s: a model keeps its formats on the way to GGUF and back, as one file; leave it "
+			            "out, or convert or dequantize first", others[i]);
+	return to ? to_gguf(&gguf, model, error) : from_gguf(&gguf, s->layout, model, error);
+}
+
 static int run(int argc, char **argv, struct error *error)
 {
 	struct convert_settings settings = {
@@ -151,7 +167,11 @@ static int run(int argc, char **argv, struct error *error)
 		code = meaning_open(&model, settings.in, settings.to != OPTION_FORMAT_NONE ? MEANING_FOLDS : MEANING_MOVES, error);
 	if (code != EXIT_OK)
 		return code;
-	code = convert(&settings, &model, error);
+	const bool to = to_gguf_wanted(settings.out, &model), from = from_gguf_wanted(settings.out, &model);
+	if (to || from)
+		code = convert_by_gguf(&settings, &model, to, error);
+	else
+		code = convert(&settings, &model, error);
 	model_close(&model);
 	return code;
 }

@@ -177,6 +177,7 @@ struct writer {
 	const struct file_format *format; /* NULL: safetensors */
 	const struct file *source;        /* NULL, or the file that this one is made from: GGUF copies what its header has
 	                                     besides tensors and metadata */
+	const struct gguf_pairs *pairs;   /* of GGUF: key-values that are not metadata of the source (gguf_pairs.h); NULL: none */
 	size_t n_tensors;
 	struct tensor *tensors;     /* name, dtype, shape; no name twice */
 	size_t n_metadata;

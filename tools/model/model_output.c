@@ -165,9 +165,12 @@ int model_output_check_source(const struct model *source, const char *path, stru
 
 	if (is_gguf && named == NULL)
 		return fail(error, EXIT_USAGE, "%s: a GGUF file becomes no model directory, because %s has the tensor names of "
-		            "llama.cpp; name a .gguf file, or give the model that it was made from", path, source->path);
+		            "llama.cpp; name a .gguf file, or make a directory of it by mxfp convert", path, source->path);
 	if (is_gguf || named != &file_gguf)
 		return EXIT_OK;
+	if (source->is_directory)
+		return fail(error, EXIT_USAGE, "%s: a GGUF file is made from one, and %s is none; write a directory DIR, and mxfp convert DIR "
+		            "-o %s makes one of it", path, source->path, path);
 	return fail(error, EXIT_USAGE, "%s: a GGUF file is made from one, and %s is none; make one of it with "
 	            "convert_hf_to_gguf.py of llama.cpp first", path, source->path);
 }

@@ -556,11 +556,7 @@ static void print_best(FILE *file, const struct report *report)
 		return;
 	const bool calibrated = e->calibrated[order[i]];
 	if (calibrated) {
-		fputs("mxfp calibrate ", file);
-		word_print(file, path);
-		fputs(tokens_is_file(e->calibrate_source) ? " --tokens " : " --text ", file);
-		word_print(file, e->calibrate_source);
-		fputs(" -o CALIBRATED", file);
+		chosen_print(file, &e->chosen);
 		print_trial(file, report, e->ways[order[i]]);
 		fputs(" && ", file);
 	}
