@@ -113,6 +113,12 @@ check "two windows of one sequence" cmp -s "$work/sparse/model.safetensors" "$wo
 exits 0 "" calibrate "$model" --tokens "$tokens" -o "$work/out2" -f --pad-tail --include model.embed_tokens.weight --sequences 2
 has "what cannot be calibrated" "$(cat "$work/out")" "1 of those kept, such as an embedding, would be quantized"
 has "few tokens" "$(cat "$work/out")" "60 tokens are few for layers of 76 inputs"
+# Eight for each input are not.
+for last in 127 128; do
+	python3 -c 'import json, sys; print(json.dumps([[(7 * i) % 40 for i in range(n)] for n in (128, int(sys.argv[1]))]))' $last >"$work/eight.json"
+	exits 0 "" calibrate "$model" --tokens "$work/eight.json" -o "$work/out2" -f
+	same "lines on $((128 + last)) tokens" $((128 - last)) "$(grep -c "tokens are few for layers of 32 inputs: .* take more, of many documents" "$work/out")"
+done
 
 # Models with experts: Mixtral in bf16; Qwen3, a tensor for each expert or one for all; gpt-oss, whose tensors are [experts, in,
 # out], in bf16, and whose last expert no token reaches. Experts 0 and 1 are the same matrices.

@@ -104,7 +104,7 @@ text=$(tr -s ' ' <"$work/out")
 has "table" "$text" "| a.weight | 6 x 64 | mxfp4 mse |"
 has "summary" "$text" "2 tensors calibrated on inputs of $work/x.safetensors, 2 kept; signal to noise of outputs beside those of exact"
 has "a tensor without inputs" "$text" "1 of those kept would be quantized, but have no inputs: c.weight; mxfp quantize rounds them to nearest"
-has "few rows" "$text" "1 tensors have few rows of inputs, b.weight 100 for 96 columns: on other inputs errors are larger"
+has "few rows" "$text" "2 tensors have few rows of inputs, b.weight 100 for 96 columns: on other inputs errors are larger"
 calibrate x out1.safetensors --json
 mv "$work/out" "$work/facts"
 
