@@ -26,7 +26,7 @@ enum {
 	MAX_ROWS = 40,           /* of A, each number of them in a round for a pair with a kernel, */
 	FEW_ROWS = 5,            /* and some of them, for which kernels have loops of their own, */
 	CASES_OF_FEW_ROWS = 6,   /* so often; */
-	SHARE_OF_ROWS = 4,       /* of a share, one in so many of the other numbers, others for each pair */
+	SHARE_OF_ROWS = 5,       /* of a share, one in so many of the other numbers, which has no factor of the rows of panels */
 	ROWS_BUDGET = 20000,     /* multiplications then */
 	MAX_ARRAYS = 11
 };
