@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Relayout to every layout: from any bytes, it preserves codes and scales, or refuses the tensor with a message.
+ * Conversion to every layout and format: from any bytes, it preserves codes and scales, or in another format the numbers of exact
+ * blocks, or refuses the tensor with a message.
  *
  * Input: a byte for the layout, one for the options, and a safetensors or GGUF file. A script generated the corpus from
  * the definitions of the layouts.
@@ -12,9 +13,11 @@
 #include "cli/options.h"
 #include "fuzz.h"
 #include "input_file.h"
-#include "rewrite/relayout.h"
+#include "model/scaled.h"
+#include "mxfp/quantize.h"
+#include "rewrite/convert.h"
 
-enum { OPTION_ROUNDING = 1, OPTION_DECODING = 2 };
+enum { OPTION_ROUNDING = 1, OPTION_DECODING = 2, OPTION_FORMATS = 4 }; /* the number of a format, from there on */
 
 static const struct layout *layout_at(unsigned i)
 {
@@ -46,7 +49,7 @@ static void read_held(struct held *held, const struct quantized *q, const struct
 	fuzz_check(quantized_read(q, piece, &blocks, &n_bytes, &error) == EXIT_OK, "codes can be read");
 }
 
-static void check_moved(const struct relayout_entry *entry, const struct model *moved)
+static void check_moved(const struct convert_entry *entry, const struct model *moved)
 {
 	static struct held before, after;
 	struct quantized q;
@@ -64,38 +67,76 @@ static void check_moved(const struct relayout_entry *entry, const struct model *
 	fuzz_check(memcmp(&before, &after, sizeof before) == 0, "and its codes and scales");
 }
 
-static void check_output(const struct relayout_plan *plan)
+/* The numbers of the first piece. */
+static void read_numbers(float *numbers, const struct quantized *q, const struct piece *piece)
+{
+	static struct held held;
+	const struct mxfp_blocks blocks = quantized_blocks(q, piece, held.codes, held.scales);
+	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
+	const struct mxfp_exec exec = {.threads = 1};
+	struct error error;
+
+	if (q->choice.form->format == MXFP_FORMAT_F32) {
+		fuzz_check(file_read(q->files[LAYOUT_CODES], q->parts[LAYOUT_CODES], 0, numbers, piece->rows * piece->cols * sizeof *numbers,
+		                     &error) == EXIT_OK, "numbers can be read");
+		return;
+	}
+	read_held(&held, q, piece);
+	fuzz_check(mxfp_dequantize(&matrix, numbers, MXFP_FORMAT_F32, 0, &exec) == MXFP_OK, "and decoded");
+}
+
+static void check_changed(const struct convert_entry *entry, const struct model *changed, enum mxfp_format to)
+{
+	static float before[PIECE_ELEMENTS], after[PIECE_ELEMENTS];
+	struct quantized q;
+	struct piece piece = {0};
+	struct error error;
+	bool found;
+
+	fuzz_check(quantized_find(&q, &found, changed, entry->name, &error) == EXIT_OK && found, "what was changed is found");
+	fuzz_check(q.rows == entry->quantized.rows && q.cols == entry->quantized.cols, "and has its shape");
+	fuzz_check(q.choice.form->format == to, "and the format that was asked for");
+	if (entry->tally->rounded > 0 || !piece_next(&piece, q.rows, q.cols))
+		return;
+	read_numbers(before, &entry->quantized, &piece);
+	read_numbers(after, &q, &piece);
+	fuzz_check(memcmp(before, after, piece.rows * piece.cols * sizeof *before) == 0, "and its numbers");
+}
+
+static void check_output(const struct convert_plan *plan)
 {
 	struct model moved;
 	struct error error;
 
 	fuzz_check(model_open(&moved, plan->settings->out, &error) == EXIT_OK, "the output can be opened");
 	for (size_t i = 0; i < plan->n_entries; i++)
-		if (plan->entries[i].what == RELAYOUT_MOVED)
+		if (plan->entries[i].what == CONVERT_MOVED)
 			check_moved(&plan->entries[i], &moved);
+		else if (plan->entries[i].what == CONVERT_CHANGED)
+			check_changed(&plan->entries[i], &moved, plan->settings->to);
 	model_close(&moved);
 }
 
-static void relayout(const struct relayout_settings *settings, const struct model *model)
+static void convert(const struct convert_settings *settings, const struct model *model)
 {
-	struct relayout_plan plan;
+	struct convert_plan plan;
 	struct error error = {0};
-	int code = relayout_plan(&plan, settings, model, &error);
+	int code = convert_plan(&plan, settings, model, &error);
 
 	if (code == EXIT_OK)
-		code = relayout_run(&plan, &error);
+		code = convert_run(&plan, &error);
 	if (code == EXIT_OK)
 		check_output(&plan);
 	else
 		check_text(code, &error);
-	relayout_plan_free(&plan);
+	convert_plan_free(&plan);
 	unlink(settings->out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_bytes bytes = {data, size};
-	struct relayout_settings settings = {.layout = layout_at(fuzz_byte(&bytes)), .threads = 1, .force = true,
+	struct convert_settings settings = {.layout = layout_at(fuzz_byte(&bytes)), .threads = 1, .force = true,
 	                                     .quiet = true};
 	uint8_t options = fuzz_byte(&bytes);
 	struct model model;
@@ -103,7 +144,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char out[4096];
 
 	settings.allow_rounding = (options & OPTION_ROUNDING) != 0;
-	settings.to = (options & OPTION_DECODING) != 0 ? MXFP_FORMAT_BF16 : OPTION_FORMAT_NONE;
+	settings.decode = (options & OPTION_DECODING) != 0 ? MXFP_FORMAT_BF16 : OPTION_FORMAT_NONE;
+	const enum mxfp_format to = (enum mxfp_format)(options / OPTION_FORMATS);
+	settings.to = mxfp_format_get_info(to) != NULL && layout_form(settings.layout, to, false) != NULL ? to : OPTION_FORMAT_NONE;
 	settings.in = input_file(bytes.data, bytes.size, ".in");
 	snprintf(out, sizeof out, "%s%s", settings.in, settings.layout->file_format->suffix);
 	settings.out = out;
@@ -112,7 +155,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_text(code, &error);
 		return 0;
 	}
-	relayout(&settings, &model);
+	if (settings.to != OPTION_FORMAT_NONE)
+		code = model_decode_scaled(&model, false, &error);
+	if (code == EXIT_OK)
+		convert(&settings, &model);
+	else
+		check_text(code, &error);
 	model_close(&model);
 	return 0;
 }

@@ -260,8 +260,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	enum mxfp_format format =
 		MXFP_FORMAT_MXFP8_E4M3 + fuzz_byte(&in) % (MXFP_N_FORMATS - MXFP_FORMAT_MXFP8_E4M3);
 
-	options.rule = fuzz_byte(&in) % (MXFP_RULE_TRN3 + 1);
-	options.recipe = fuzz_byte(&in) % (MXFP_RECIPE_4OVER6 + 1);
+	options.rule = fuzz_byte(&in) % (MXFP_RULE_LOG_NEAREST + 1);
+	options.recipe = fuzz_byte(&in) % (MXFP_RECIPE_MODELOPT_4OVER6 + 1);
 	options.round = fuzz_byte(&in) % (MXFP_ROUND_SR + 1);
 	options.non_finite = fuzz_byte(&in) % (MXFP_NON_FINITE_SATURATE + 1);
 	uint8_t flags = fuzz_byte(&in);

@@ -82,8 +82,8 @@ static void take_choices(struct fuzz_bytes *in, struct mxfp_convert_job *convert
 	convert->src_format = fuzz_byte(in) % N_ELEMENT_FORMATS;
 	quantize->format = MXFP_FORMAT_MXFP8_E4M3 + fuzz_byte(in) % (MXFP_N_FORMATS - MXFP_FORMAT_MXFP8_E4M3);
 	quantize->src_format = convert->src_format % (MXFP_FORMAT_F16 + 1);
-	quantize->rule = fuzz_byte(in) % (MXFP_RULE_TRN3 + 1);
-	quantize->recipe = fuzz_byte(in) % (MXFP_RECIPE_4OVER6 + 1);
+	quantize->rule = fuzz_byte(in) % (MXFP_RULE_LOG_NEAREST + 1);
+	quantize->recipe = fuzz_byte(in) % (MXFP_RECIPE_MODELOPT_4OVER6 + 1);
 	convert->rounding.mode = fuzz_byte(in) % (MXFP_ROUND_SR + 1);
 	uint8_t flags = fuzz_byte(in);
 	fuzz_take(in, &convert->rounding.seed, sizeof convert->rounding.seed);

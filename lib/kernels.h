@@ -311,6 +311,7 @@ struct mxfp_nvfp4_tensor {
 	bool divides;          /* decoded numbers are divided by it */
 	uint32_t reciprocal;   /* fl32(1 / scale) */
 	uint32_t six_scales;   /* fl32(6 * scale) */
+	uint32_t sixth;        /* fl32(amax / 6) */
 	uint32_t encode;       /* te and 4over6: S_enc; 1 in other recipes */
 	uint32_t decode;       /* fl32(1 / encode) */
 	uint32_t encode_sixth; /* fl32(encode * fl32(1/6)) */
@@ -321,13 +322,19 @@ struct mxfp_nvfp4_tensor {
 static inline bool mxfp_nvfp4_divides(enum mxfp_recipe recipe)
 {
 	return recipe == MXFP_RECIPE_COMPRESSED_TENSORS || recipe == MXFP_RECIPE_MODELOPT ||
-	       recipe == MXFP_RECIPE_MODELOPT_0_45;
+	       recipe == MXFP_RECIPE_MODELOPT_0_45 || recipe == MXFP_RECIPE_MODELOPT_4OVER6;
+}
+
+/* Whether the recipe scales a block's amax to 6 or to 4. */
+static inline bool mxfp_nvfp4_chooses(enum mxfp_recipe recipe)
+{
+	return recipe == MXFP_RECIPE_4OVER6 || recipe == MXFP_RECIPE_MODELOPT_4OVER6;
 }
 
 /* The definition of these numbers (ref/nvfp4.c), in integers; every tier takes them from here. */
 struct mxfp_nvfp4_tensor mxfp_nvfp4_tensor_ref(enum mxfp_recipe recipe, uint32_t amax);
 
-/* Returns the scale byte of a block with this amax; for 4over6, the one that maps amax to 6. */
+/* Returns the scale byte of a block with this amax; if the recipe chooses, the one that maps amax to 6. */
 uint8_t mxfp_nvfp4_block_scale_ref(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint32_t amax);
 
 /* The largest magnitude bits that a block with this scale byte does not clamp, MXFP_F32_INF if it clamps no finite number,

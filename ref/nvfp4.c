@@ -22,6 +22,7 @@ enum { BLOCK = MXFP_NVFP4_BLOCK, SCALE_NAN = MXFP_UE4M3_NAN, SCALE_EPS = MXFP_UE
 #define F32_SIX UINT32_C(0x40C00000)
 #define F32_SIXTH UINT32_C(0x3E2AAAAB)           /* fl32(1/6) */
 #define F32_248 UINT32_C(0x43780000)
+#define F32_256 UINT32_C(0x43800000)
 #define F32_1536 UINT32_C(0x44C00000)             /* 6 * 256 */
 #define F32_2688 UINT32_C(0x45280000)             /* 6 * 448 */
 #define F32_TORCHAO_LEAST UINT32_C(0x03000000)    /* 2^-121: the least power of two g with (1/g) / 2^-6 finite */
@@ -74,6 +75,7 @@ static uint32_t stored_scale(enum mxfp_recipe recipe, uint32_t full_range, uint3
 		return at_least(mxfp_f32_div(amax, full_range), F32_TORCHAO_LEAST);
 	case MXFP_RECIPE_MODELOPT:
 	case MXFP_RECIPE_MODELOPT_0_45:
+	case MXFP_RECIPE_MODELOPT_4OVER6:
 		return at_least(mxfp_f32_div(amax, full_range), F32_MODELOPT_LEAST);
 	case MXFP_RECIPE_COMPRESSED_TENSORS:
 		scale = mxfp_f32_mul(full_range, mxfp_f32_div(F32_ONE, amax));
@@ -87,7 +89,7 @@ static uint32_t stored_scale(enum mxfp_recipe recipe, uint32_t full_range, uint3
 
 struct mxfp_nvfp4_tensor mxfp_nvfp4_tensor_ref(enum mxfp_recipe recipe, uint32_t amax)
 {
-	uint32_t full_range = recipe == MXFP_RECIPE_4OVER6 ? F32_1536 : F32_2688;
+	uint32_t full_range = mxfp_nvfp4_chooses(recipe) ? F32_1536 : F32_2688;
 	struct mxfp_nvfp4_tensor t = {
 		.scale = F32_ONE, .divides = recipe == MXFP_RECIPE_COMPRESSED_TENSORS, .encode = F32_ONE};
 
@@ -98,6 +100,7 @@ struct mxfp_nvfp4_tensor mxfp_nvfp4_tensor_ref(enum mxfp_recipe recipe, uint32_t
 	}
 	t.reciprocal = mxfp_f32_div(F32_ONE, t.scale);
 	t.six_scales = mxfp_f32_mul(F32_SIX, t.scale);
+	t.sixth = mxfp_f32_div(mxfp_f32_is_zero(amax) ? 0 : amax, F32_SIX);
 	t.decode = mxfp_f32_div(F32_ONE, t.encode);
 	t.encode_sixth = mxfp_f32_mul(t.encode, F32_SIXTH);
 	return t;
@@ -158,8 +161,20 @@ uint8_t mxfp_nvfp4_block_scale_ref(enum mxfp_recipe recipe, const struct mxfp_nv
 		return round_scale(recipe == MXFP_RECIPE_MODELOPT ? u : at_least(u, scale_value(1)), &rne);
 	case MXFP_RECIPE_GGML:
 		return ggml_scale(sixth);
+	case MXFP_RECIPE_MODELOPT_4OVER6:
+		u = mxfp_f32_is_zero(sixth) ? F32_ONE : sixth;
+		u = mxfp_f32_div(mxfp_f32_mul(u, F32_256), t->sixth);
+		return round_scale(at_least(u, scale_value(1)), &rne);
 	}
 	return 0;
+}
+
+/* The scale byte that maps a block's amax to 4. */
+static uint8_t scale_to_four(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint32_t amax)
+{
+	if (recipe == MXFP_RECIPE_4OVER6)
+		return round_scale(mxfp_f32_mul(F32_ONE_AND_HALF, te_block_scale(t, amax)), &rne);
+	return mxfp_nvfp4_block_scale_ref(recipe, t, mxfp_f32_mul(F32_ONE_AND_HALF, amax));
 }
 
 /* What the recipe multiplies elements by, or divides them by if mxfp_nvfp4_divides(). */
@@ -179,6 +194,7 @@ static uint32_t factor(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *
 		return mxfp_f32_div(sf, t->scale);
 	case MXFP_RECIPE_MODELOPT:
 	case MXFP_RECIPE_MODELOPT_0_45:
+	case MXFP_RECIPE_MODELOPT_4OVER6:
 		return mxfp_f32_mul(sf, t->scale);
 	case MXFP_RECIPE_GGML:
 		break;
@@ -260,17 +276,18 @@ static uint8_t encode(const struct mxfp_quantize_job *job, const struct mxfp_nvf
 	return code;
 }
 
-/* The squared error of a 4over6 candidate in units of 1/S_enc. */
+/* The squared error of a candidate: of 4over6 in units of 1/S_enc, of modelopt-4over6 as it is. */
 static uint32_t candidate_error(const struct mxfp_quantize_job *job, const struct mxfp_nvfp4_tensor *t,
                                 const struct mxfp_ref_block *b, uint8_t scale)
 {
-	uint32_t d[BLOCK], sf = scale_value(scale);
+	const bool te = job->recipe == MXFP_RECIPE_4OVER6;
+	uint32_t d[BLOCK], decode = te ? scale_value(scale) : factor(job->recipe, t, scale);
 	bool saturated;
 
 	for (size_t i = 0; i < BLOCK; i++) {
 		uint8_t code = encode(job, t, scale, b->x[i], &rne, 0, &saturated);
 
-		d[i] = mxfp_f32_sub(mxfp_f32_mul(b->x[i], t->encode), mxfp_f32_mul(e2m1(code), sf));
+		d[i] = mxfp_f32_sub(mxfp_f32_mul(b->x[i], t->encode), mxfp_f32_mul(e2m1(code), decode));
 	}
 	return mxfp_ref_squared_error(d, BLOCK);
 }
@@ -280,9 +297,9 @@ static uint8_t choose_scale(const struct mxfp_quantize_job *job, const struct mx
 {
 	uint8_t six = mxfp_nvfp4_block_scale_ref(job->recipe, t, b->amax);
 
-	if (job->recipe != MXFP_RECIPE_4OVER6)
+	if (!mxfp_nvfp4_chooses(job->recipe))
 		return six;
-	uint8_t four = round_scale(mxfp_f32_mul(F32_ONE_AND_HALF, te_block_scale(t, b->amax)), &rne);
+	uint8_t four = scale_to_four(job->recipe, t, b->amax);
 	return mxfp_f32_compare(candidate_error(job, t, b, four), candidate_error(job, t, b, six)) < 0 ? four : six;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Every closed-form rule is the exponent of amax minus the element's emax, plus one if the significand of amax reaches a
- * threshold. Significands are integers with 23 fraction bits: 1.0 is 2^23.
+ * threshold; two rules are the same minus one. Significands are integers with 23 fraction bits: 1.0 is 2^23.
  */
 #include "scale.h"
 
@@ -43,7 +43,15 @@ static uint32_t overflowing_rne(const struct mxfp_format_info *e)
 	return max_significand(e) + (ONE >> (e->significand_bits + 1)) + !(e->max_code & 1);
 }
 
-uint32_t mxfp_ref_scale_threshold(enum mxfp_rule rule, const struct mxfp_format_info *e)
+/* The smallest significand that is at least max / sqrt 2, which is no integer. 2^40 / sqrt 2 is rounded down, so the
+   product may be short of it by 2^-16; no max has an integer that near below. */
+static uint32_t over_root_of_two(const struct mxfp_format_info *e)
+{
+	return (uint32_t)(max_significand(e) * UINT64_C(777472127993) >> 40) + 1;
+}
+
+/* The smallest significand for which the rule raises s; TWO means never. For rules below floor, ONE is added. */
+static uint32_t threshold(enum mxfp_rule rule, const struct mxfp_format_info *e)
 {
 	switch (rule) {
 	case MXFP_RULE_MSE: /* its first candidate */
@@ -61,14 +69,25 @@ uint32_t mxfp_ref_scale_threshold(enum mxfp_rule rule, const struct mxfp_format_
 		return overflowing_rne(e);
 	case MXFP_RULE_TRN3:
 		return ONE;
+	case MXFP_RULE_RNE: /* amax / max >= 1.5 * 2^(s - 1); max is above 4/3 * 2^emax in every format */
+		return ONE + max_significand(e) / 4 * 3;
+	case MXFP_RULE_LOG_NEAREST: /* amax / max >= sqrt 2 * 2^(s - 1) */
+		return ONE + over_root_of_two(e);
 	}
 	return TWO;
+}
+
+uint32_t mxfp_ref_scale_carry(enum mxfp_rule rule, const struct mxfp_format_info *e)
+{
+	return TWO - threshold(rule, e);
 }
 
 int mxfp_ref_scale(enum mxfp_rule rule, const struct mxfp_format_info *e, uint32_t amax)
 {
 	struct mxfp_exact v = mxfp_f32_unpack(amax);
-	int s = v.exponent + 23 - e->emax + (v.significand >= mxfp_ref_scale_threshold(rule, e));
+	/* The sum is at least 0, and ONE in it is floor's s. */
+	uint32_t carried = (uint32_t)v.significand + mxfp_ref_scale_carry(rule, e);
+	int s = v.exponent + 23 - e->emax + (int)(carried >> 23) - 1;
 
 	return s < MXFP_SCALE_MIN ? MXFP_SCALE_MIN : s > MXFP_SCALE_MAX ? MXFP_SCALE_MAX : s;
 }

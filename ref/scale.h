@@ -15,8 +15,10 @@ enum { MXFP_MX_BLOCK = 32, MXFP_NVFP4_BLOCK = 16 };
 #define MXFP_UE4M3_MIN_NORMAL 0x1p-6F
 enum { MXFP_UE4M3_NAN = 0x7F, MXFP_UE4M3_BIAS = 7, MXFP_UE4M3_SIGNIFICAND_BITS = 3, MXFP_UE4M3_EIGHTH = 0x20 };
 
-/* The rule raises s by one if the significand of amax, an integer in [2^23, 2^24), is at least this; 2^24 means never. */
-uint32_t mxfp_ref_scale_threshold(enum mxfp_rule rule, const struct mxfp_format_info *element);
+/* What is added to the bits of amax, or to a significand in [2^23, 2^24), so that the exponent minus emax is the rule's s:
+   it carries into the exponent from the significand on at which the rule raises s above floor's. A rule whose s may be
+   below floor's has one less than 0, as an unsigned number, which borrows where it is. */
+uint32_t mxfp_ref_scale_carry(enum mxfp_rule rule, const struct mxfp_format_info *element);
 
 /* The exponent s of the scale 2^s, clamped to [-127, 127], for a block whose largest magnitude is the finite nonzero
    binary32 `amax`. For mse this is its first candidate, the same as `floor`. */

@@ -28,9 +28,9 @@ struct mx_plan {
 	size_t number_bytes;   /* of the source */
 	const struct mxfp_format_info *element;
 	int emin;              /* exponent of the smallest normal element; FIXED has one quantum: emax */
-	uint32_t scale_carry;  /* added to an amax, it carries into the exponent if the rule raises the scale */
-	uint32_t past_carry;   /* added to a magnitude, it carries if that rounds past the largest element */
-	uint32_t least_amax;   /* bits of the least amax that needs no upscaling */
+	uint32_t scale_carry;  /* mxfp_ref_scale_carry() of the rule */
+	uint32_t past_carry;   /* and of fit: added to a magnitude, it carries if that rounds past the largest element */
+	uint32_t least_amax;   /* bits of the least amax that needs no upscaling, with s one below floor's */
 	int exponent_weight;   /* MX_..._WEIGHT */
 	size_t block_bytes;
 };
@@ -90,7 +90,8 @@ ALWAYS_INLINE __m512 constant(int exponent, uint32_t fraction)
 ALWAYS_INLINE struct candidates candidates(const struct mx_plan *plan)
 {
 	const struct mxfp_format_info *e = plan->element;
-	uint32_t max = mxfp_ref_scale_threshold(MXFP_RULE_RCEIL, e) - 1; /* rceil raises s past the largest significand */
+	/* rceil raises s past the largest significand. */
+	uint32_t max = 2 * F32_HIDDEN - mxfp_ref_scale_carry(MXFP_RULE_RCEIL, e) - 1;
 
 	return (struct candidates){
 		.smallest = constant(plan->emin, 0),
@@ -245,18 +246,19 @@ ALWAYS_INLINE struct rounder rounder(const struct mx_plan *plan, bool stochastic
 }
 
 /*
- * e2m1. The sign, the exponent minus that of the smallest normal element (0, 1, 2) and the significand (0 to 4, in
- * halves) form a 6-bit index, 0bSEEnnn, and a table gives the saturated code.
+ * e2m1. The sign, the exponent minus that of the smallest normal element (0, 1, 2, or 3 under a rule whose scale may be
+ * below floor's) and the significand (0 to 4, in halves) form a 6-bit index, 0bSEEnnn, and a table gives the saturated
+ * code.
  *
  * The 16-bit halves of r are S * -2^15 + E * 2^7 and n. With the weights 65 and 1024, bits 10 to 15 of the sum are the
  * index: 1024 n, 64 * 128 E and 1 * -2^15 S, which borrows only from the bits above. 1 * 128 E stays below bit 10, and
  * 64 * -2^15 S above bit 15.
  */
-enum { E2M1_LOWER_WEIGHT = 1024, E2M1_INDEX_SHIFT = 10, E2M1_SATURATED = 2 << 3 | 4 };
+enum { E2M1_LOWER_WEIGHT = 1024, E2M1_INDEX_SHIFT = 10, E2M1_LARGEST = 2 << 3 | 3 };
 
 static const uint8_t e2m1_codes[64] = {
-	0, 1, 2, 3, 4, 0, 0, 0, 0, 0, 4, 5, 6, 0, 0, 0, 0, 0, 6, 7, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-	8, 9, 10, 11, 12, 0, 0, 0, 0, 0, 12, 13, 14, 0, 0, 0, 0, 0, 14, 15, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+	0, 1, 2, 3, 4, 0, 0, 0, 0, 0, 4, 5, 6, 0, 0, 0, 0, 0, 6, 7, 7, 0, 0, 0, 0, 0, 7, 7, 7, 0, 0, 0,
+	8, 9, 10, 11, 12, 0, 0, 0, 0, 0, 12, 13, 14, 0, 0, 0, 0, 0, 14, 15, 15, 0, 0, 0, 0, 0, 15, 15, 15, 0, 0, 0,
 };
 
 /* The indices of two blocks: bytes 2 v and 2 v + 1 of qword j are numbers 2 j and 2 j + 1 of vector v (of four). */
@@ -292,7 +294,7 @@ ALWAYS_INLINE __m512i e2m1_pairs(const struct rounder *how, const struct mx_grou
 	counts->zeros += (uint64_t)_mm_popcnt_u64(_mm512_testn_epi8_mask(codes, _mm512_set1_epi8(7)));
 	if (how->stochastic || g->saturates) {
 		__m512i positive = _mm512_and_si512(indices, _mm512_set1_epi8(31));
-		__mmask64 saturated = _mm512_cmpeq_epi8_mask(positive, _mm512_set1_epi8(E2M1_SATURATED));
+		__mmask64 saturated = _mm512_cmpgt_epi8_mask(positive, _mm512_set1_epi8(E2M1_LARGEST));
 
 		counts->saturated += (uint64_t)_mm_popcnt_u64(saturated);
 	}
@@ -749,9 +751,9 @@ static struct mx_plan make_plan(const struct mxfp_quantize_job *job)
 		.number_bytes = mxfp_format_get_info(job->src_format)->storage_bytes,
 		.element = element,
 		.emin = emin,
-		.scale_carry = 2 * F32_HIDDEN - mxfp_ref_scale_threshold(job->rule, element),
-		.past_carry = 2 * F32_HIDDEN - mxfp_ref_scale_threshold(MXFP_RULE_FIT, element),
-		.least_amax = (uint32_t)(least_field + element->emax - emin) << F32_SIGNIFICAND_BITS,
+		.scale_carry = mxfp_ref_scale_carry(job->rule, element),
+		.past_carry = mxfp_ref_scale_carry(MXFP_RULE_FIT, element),
+		.least_amax = (uint32_t)(least_field + 1 + element->emax - emin) << F32_SIGNIFICAND_BITS,
 		.exponent_weight = job->format == MXFP_FORMAT_MXFP4 ? MX_E2M1_WEIGHT : MX_PAIR_WEIGHT,
 		.block_bytes = BLOCK / 8 * element->bits,
 	};

@@ -128,7 +128,21 @@ ALWAYS_INLINE struct scales modelopt_scales(const struct tensor *t, __m512 amax)
 	return s;
 }
 
-/* The recipe's scales for blocks with these largest magnitudes, all finite. In 4over6 they scale a magnitude to 6. */
+/* modelopt-4over6, for an amax as it is or times 1.5; round_scale() applies the upper limit, also to Inf. */
+ALWAYS_INLINE struct scales modelopt_4over6_scales(const struct tensor *t, __m512 amax)
+{
+	__m512 unrounded = sixth(amax);
+	__mmask16 zero = _mm512_cmp_ps_mask(unrounded, _mm512_setzero_ps(), _CMP_EQ_OQ);
+
+	unrounded = _mm512_mask_mov_ps(unrounded, zero, _mm512_set1_ps(1));
+	unrounded = _mm512_div_ps(_mm512_mul_ps(unrounded, _mm512_set1_ps(256)), _mm512_set1_ps(t->of.sixth));
+	struct scales s = round_scale(_mm512_max_ps(unrounded, _mm512_set1_ps(MXFP_UE4M3_MIN)));
+	s.factor = _mm512_mul_ps(s.value, _mm512_set1_ps(t->of.scale));
+	return s;
+}
+
+/* The recipe's scales for blocks with these largest magnitudes, all finite. A recipe that chooses has those that scale a
+   magnitude to 6. */
 ALWAYS_INLINE struct scales block_scales(const struct tensor *t, __m512 amax)
 {
 	struct scales s;
@@ -151,6 +165,8 @@ ALWAYS_INLINE struct scales block_scales(const struct tensor *t, __m512 amax)
 		s = round_scale_ggml(sixth(amax));
 		s.factor = s.value;
 		return s;
+	case MXFP_RECIPE_MODELOPT_4OVER6:
+		return modelopt_4over6_scales(t, amax);
 	}
 	return te_scales(t, te_unrounded(t, amax));
 }
@@ -398,9 +414,10 @@ static NOINLINE __mmask16 remove_non_finite(const struct mxfp_quantize_job *job,
 	return (__mmask16)all_nan;
 }
 
-/* The squared errors of two blocks at a candidate scale of 4over6; the squares of lanes j and j + 8 of a block are
-   already added, by one fma. */
-ALWAYS_INLINE __m512i squares(const struct tensor *t, const float *x, const float *factor, const float *value, int b)
+/* The squared errors of two blocks at a candidate scale of 4over6, or of modelopt-4over6, which divides; the squares of
+   lanes j and j + 8 of a block are already added, by one fma. */
+ALWAYS_INLINE __m512i squares(const struct tensor *t, const float *x, const float *factor, const float *value, int b,
+                              bool divide)
 {
 	__m512 d[2];
 
@@ -408,19 +425,23 @@ ALWAYS_INLINE __m512i squares(const struct tensor *t, const float *x, const floa
 	for (int i = 0; i < 2; i++) {
 		const int block = b + (b < 4 ? 0 : 4) + 4 * i;
 		__m512 number = absolute(_mm512_loadu_ps(x + block * BLOCK));
-		__m512 a = _mm512_min_ps(_mm512_mul_ps(number, _mm512_set1_ps(factor[block])), _mm512_set1_ps(6));
+		const __m512 by = _mm512_set1_ps(factor[block]);
+		__m512 a = _mm512_min_ps(divide ? _mm512_div_ps(number, by) : _mm512_mul_ps(number, by), _mm512_set1_ps(6));
 		__m512i p = binade(a);
 		/* n P / 2^23, the code's number times 2^-22; its product with `value`, the scale times 2^22, is exact. */
 		__m512 code = _mm512_sub_ps(_mm512_castsi512_ps(round_even(a, p)), _mm512_castsi512_ps(p));
-		d[i] = _mm512_fnmadd_ps(code, _mm512_set1_ps(value[block]),
-		                        _mm512_mul_ps(number, _mm512_set1_ps(t->of.encode)));
+		if (divide)
+			d[i] = _mm512_sub_ps(number, _mm512_mul_ps(_mm512_mul_ps(code, _mm512_set1_ps(0x1p22f)), by));
+		else
+			d[i] = _mm512_fnmadd_ps(code, _mm512_set1_ps(value[block]),
+			                        _mm512_mul_ps(number, _mm512_set1_ps(t->of.encode)));
 	}
 	__m512 low = _mm512_shuffle_f32x4(d[0], d[1], 0x44), high = _mm512_shuffle_f32x4(d[0], d[1], 0xEE);
 	return _mm512_castps_si512(_mm512_fmadd_ps(high, high, _mm512_mul_ps(low, low)));
 }
 
 /* The squared errors of all blocks, in the order of mxfp_ref_squared_error(). */
-ALWAYS_INLINE __m512 squared_errors(const struct tensor *t, const float *x, const struct scales *s)
+ALWAYS_INLINE __m512 squared_errors(const struct tensor *t, const float *x, const struct scales *s, bool divide)
 {
 	float factor[GROUP_BLOCKS], value[GROUP_BLOCKS];
 	__m512i v[WORD_BLOCKS];
@@ -429,20 +450,33 @@ ALWAYS_INLINE __m512 squared_errors(const struct tensor *t, const float *x, cons
 	_mm512_storeu_ps(value, _mm512_mul_ps(s->value, _mm512_set1_ps(0x1p22f)));
 #pragma GCC unroll 8
 	for (int b = 0; b < WORD_BLOCKS; b++)
-		v[b] = squares(t, x, factor, value, b);
+		v[b] = squares(t, x, factor, value, b, divide);
 	return _mm512_castsi512_ps(reduce_halves(v, SUM));
 }
 
-/* 4over6: takes the scale that scales the largest magnitude to 4 if its error is smaller. No error is NaN, because no
-   difference exceeds Inf. */
-static NOINLINE void choose_four(const struct tensor *t, const float *x, __m512 amax, struct scales *s)
+/* Takes the scale that scales the largest magnitude to 4 if its error is smaller. No error is NaN, because no difference
+   exceeds Inf. */
+ALWAYS_INLINE void choose(const struct tensor *t, const float *x, const struct scales *four, struct scales *s, bool divide)
+{
+	__mmask16 less = _mm512_cmp_ps_mask(squared_errors(t, x, four, divide), squared_errors(t, x, s, divide), _CMP_LT_OQ);
+
+	s->byte = _mm512_mask_mov_epi32(s->byte, less, four->byte);
+	s->factor = _mm512_mask_mov_ps(s->factor, less, four->factor);
+}
+
+static NOINLINE void choose_te(const struct tensor *t, const float *x, __m512 amax, struct scales *s)
 {
 	__m512 unrounded = _mm512_mul_ps(_mm512_set1_ps(1.5f), te_unrounded(t, amax));
 	struct scales four = te_scales(t, unrounded);
-	__mmask16 less = _mm512_cmp_ps_mask(squared_errors(t, x, &four), squared_errors(t, x, s), _CMP_LT_OQ);
 
-	s->byte = _mm512_mask_mov_epi32(s->byte, less, four.byte);
-	s->factor = _mm512_mask_mov_ps(s->factor, less, four.factor);
+	choose(t, x, &four, s, false);
+}
+
+static NOINLINE void choose_modelopt(const struct tensor *t, const float *x, __m512 amax, struct scales *s)
+{
+	struct scales four = modelopt_4over6_scales(t, _mm512_mul_ps(_mm512_set1_ps(1.5f), amax));
+
+	choose(t, x, &four, s, true);
 }
 
 /* The codes of 8 blocks. */
@@ -506,7 +540,9 @@ ALWAYS_INLINE void prepare(struct quantizer *q, enum quotient kind, struct group
 	}
 	struct scales s = block_scales(&q->tensor, _mm512_castsi512_ps(amax));
 	if (job->recipe == MXFP_RECIPE_4OVER6)
-		choose_four(&q->tensor, x, _mm512_castsi512_ps(amax), &s);
+		choose_te(&q->tensor, x, _mm512_castsi512_ps(amax), &s);
+	else if (job->recipe == MXFP_RECIPE_MODELOPT_4OVER6)
+		choose_modelopt(&q->tensor, x, _mm512_castsi512_ps(amax), &s);
 	g->x = x;
 	g->ahead = (const char *)job->src + (row * job->src_stride + k) * width + AHEAD;
 	g->ahead_step = BLOCK * width;

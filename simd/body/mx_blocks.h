@@ -31,7 +31,7 @@ struct quantizer {
 	const struct mxfp_quantize_job *job;
 	struct nearest element;
 	int emax;
-	uint32_t scale_carry; /* added to amax, it carries into the exponent where the rule rounds the scale up */
+	uint32_t scale_carry; /* mxfp_ref_scale_carry() */
 	struct decoder source;
 };
 
@@ -166,7 +166,7 @@ ALWAYS_INLINE void quantize_by(const struct mxfp_quantize_job *job, quantize_gro
 	struct quantizer q = {
 		.job = job,
 		.emax = element->emax,
-		.scale_carry = 2 * F32_HIDDEN - mxfp_ref_scale_threshold(job->rule, element),
+		.scale_carry = mxfp_ref_scale_carry(job->rule, element),
 	};
 
 	nearest_init(&q.element, element, MXFP_OVERFLOW_SAT);

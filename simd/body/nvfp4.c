@@ -59,11 +59,11 @@ ALWAYS_INLINE vf32 load_f32(const void *at)
 	return (vf32)load(at);
 }
 
-/* Computes the scales from the largest magnitudes; `grow` multiplies them before they are rounded. */
+/* Computes the scales from the largest magnitudes: see unrounded_scales(). */
 static void find_scales(const struct quantizer *q, const struct group *g, float grow, struct scales *to)
 {
 	for (size_t i = 0; i < g->n_blocks; i += LANES) {
-		vu32 code = round_scales(&q->recipe, grow * unrounded_scales(&q->recipe, load_f32(g->amax + i)));
+		vu32 code = round_scales(&q->recipe, unrounded_scales(&q->recipe, load_f32(g->amax + i), grow));
 		vu32 value = decode_lanes(&q->recipe.values, DECODER_FLOAT, code);
 
 		store(to->codes + i, code);
@@ -72,36 +72,49 @@ static void find_scales(const struct quantizer *q, const struct group *g, float 
 	}
 }
 
-/* The squared error of block b at a candidate scale, in units of 1/S_enc, computed from magnitudes. */
-static uint32_t error_at(const struct quantizer *q, const struct group *g, size_t b, const struct scales *s)
+/* The squared error of block b at a candidate scale, computed from magnitudes: of 4over6 in units of 1/S_enc, of
+   modelopt-4over6, which divides, as it is. */
+ALWAYS_INLINE uint32_t error_at(const struct quantizer *q, const struct group *g, size_t b, const struct scales *s, bool divide)
 {
 	const struct nearest *e = &q->nearest;
-	vf32 quantum = splat_f32(s->values[b]) * power_of_two(F32_SIGNIFICAND_BITS - (int)e->significand_bits);
+	const float to_code = power_of_two(F32_SIGNIFICAND_BITS - (int)e->significand_bits);
+	vf32 quantum = splat_f32(s->values[b]) * to_code;
 	float d[BLOCK + LANES] = {0}, factor = s->factors[b];
 
 	for (int i = 0; i < BLOCK; i += LANES) {
 		vf32 x = (vf32)(load(g->x + b * BLOCK + i) & ~F32_SIGN);
-		vu32 quotient = min_u32((vu32)(x * factor), splat(e->max)), power = power_below(quotient, e->normal_field);
+		vu32 quotient = min_u32((vu32)(divide ? x / factor : x * factor), splat(e->max));
+		vu32 power = power_below(quotient, e->normal_field);
 		vf32 n = (vf32)round_at(e, quotient, power) - (vf32)power;
 
-		/* n * quantum is the code times the scale, exactly. */
-		store(d + i, (vu32)(x * q->recipe.tensor.encode - n * quantum));
+		/* n * to_code is the code's number, and n * quantum that times the scale, both exactly. */
+		store(d + i, (vu32)(divide ? x - n * to_code * factor : x * q->recipe.tensor.encode - n * quantum));
 	}
 	return sum_of_squares(d, BLOCK);
 }
 
 /* Replaces the scale of each block that has a smaller error if its largest magnitude is scaled to 4. */
-static void choose_scales(const struct quantizer *q, struct group *g)
+ALWAYS_INLINE void choose_scales(const struct quantizer *q, struct group *g, bool divide)
 {
 	struct scales four;
 
 	find_scales(q, g, 1.5F, &four);
 	for (size_t b = 0; b < g->n_blocks; b++)
-		if (error_at(q, g, b, &four) < error_at(q, g, b, &g->scales)) {
+		if (error_at(q, g, b, &four, divide) < error_at(q, g, b, &g->scales, divide)) {
 			g->scales.codes[b] = four.codes[b];
 			g->scales.values[b] = four.values[b];
 			g->scales.factors[b] = four.factors[b];
 		}
+}
+
+static NOINLINE void choose_te(const struct quantizer *q, struct group *g)
+{
+	choose_scales(q, g, false);
+}
+
+static NOINLINE void choose_modelopt(const struct quantizer *q, struct group *g)
+{
+	choose_scales(q, g, true);
 }
 
 static uint32_t largest(const uint32_t *x)
@@ -378,7 +391,9 @@ static void quantize_group(struct quantizer *q, size_t row, size_t first_block, 
 	prepare_blocks(q, &g);
 	find_scales(q, &g, 1.0F, &g.scales);
 	if (job->recipe == MXFP_RECIPE_4OVER6)
-		choose_scales(q, &g);
+		choose_te(q, &g);
+	else if (job->recipe == MXFP_RECIPE_MODELOPT_4OVER6)
+		choose_modelopt(q, &g);
 	for (size_t b = 0; b < n_blocks; b++)
 		scales[b] = (uint8_t)(g.amax[b] >= F32_INF ? MXFP_UE4M3_NAN : g.scales.codes[b]);
 	const uint64_t first = job->first_index + row * job->cols + start;

@@ -48,15 +48,15 @@ ALWAYS_INLINE vf32 torchao_clamp(vf32 x)
 	return at_most(at_least(x, MXFP_UE4M3_MIN_NORMAL), MXFP_UE4M3_MAX);
 }
 
-/* The scales of blocks before rounding. */
-static inline vf32 unrounded_scales(const struct recipe *r, vf32 amax)
+/* The scales of blocks before rounding, for an amax that grows by this factor, which is 1 unless the recipe chooses. */
+static inline vf32 unrounded_scales(const struct recipe *r, vf32 amax, float grow)
 {
 	vf32 u;
 
 	switch (r->recipe) {
 	case MXFP_RECIPE_TE:
 	case MXFP_RECIPE_4OVER6:
-		return amax * r->tensor.encode_sixth;
+		return grow * (amax * r->tensor.encode_sixth);
 	case MXFP_RECIPE_TORCHAO:
 		return torchao_clamp(amax / 6.0F / r->tensor.scale);
 	case MXFP_RECIPE_TORCHAO_1:
@@ -70,6 +70,10 @@ static inline vf32 unrounded_scales(const struct recipe *r, vf32 amax)
 		return r->recipe == MXFP_RECIPE_MODELOPT ? u : at_least(u, MXFP_UE4M3_MIN);
 	case MXFP_RECIPE_GGML:
 		return amax / 6.0F;
+	case MXFP_RECIPE_MODELOPT_4OVER6:
+		u = grow * amax / 6.0F;
+		u = (vf32)blend(u == 0.0F, (vu32)splat_f32(1.0F), (vu32)u);
+		return at_least(u * 256.0F / r->tensor.sixth, MXFP_UE4M3_MIN);
 	}
 	return amax;
 }
@@ -110,6 +114,7 @@ static inline vf32 scale_factors(const struct recipe *r, vf32 scale)
 		return scale / r->tensor.scale;
 	case MXFP_RECIPE_MODELOPT:
 	case MXFP_RECIPE_MODELOPT_0_45:
+	case MXFP_RECIPE_MODELOPT_4OVER6:
 		return scale * r->tensor.scale;
 	case MXFP_RECIPE_GGML:
 		break;

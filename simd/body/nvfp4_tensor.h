@@ -8,7 +8,7 @@
 
 /* The members of struct mxfp_nvfp4_tensor, bit patterns there, as floats. */
 struct nvfp4_tensor {
-	float scale, reciprocal, six_scales;
+	float scale, reciprocal, six_scales, sixth;
 	float encode, decode, encode_sixth;
 };
 
@@ -18,6 +18,7 @@ static inline void nvfp4_tensor_init(struct nvfp4_tensor *t, const struct mxfp_n
 		.scale = float_of(bits->scale),
 		.reciprocal = float_of(bits->reciprocal),
 		.six_scales = float_of(bits->six_scales),
+		.sixth = float_of(bits->sixth),
 		.encode = float_of(bits->encode),
 		.decode = float_of(bits->decode),
 		.encode_sixth = float_of(bits->encode_sixth),

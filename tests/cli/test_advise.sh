@@ -87,7 +87,9 @@ exits 2 "--output writes the mixture of --bits" advise "$work/m.safetensors" -o 
 exits 2 "invalid --bits 'x': expected a number, for example 5" advise "$work/m.safetensors" --bits x
 exits 2 "unknown value 'mxpf4'" advise "$work/m.safetensors" --formats mxpf4
 exits 0 "" quantize "$work/m.safetensors" -o "$work/q" -q
-exits 3 "is already quantized" advise "$work/q"
+# A quantized model is decoded first: to its own format it loses nothing.
+exits 0 "" advise "$work/q" --formats mxfp4 --rules fit --bits 5
+has "decoded" "$(cat "$work/out")" "exact"
 
 # A recipe for a layout is one that mxfp quantize takes for it: formats are those that the layout holds.
 # for_layout LAYOUT FORMAT...

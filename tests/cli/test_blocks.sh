@@ -205,12 +205,12 @@ exits 2 "blocks: --tensor-scale: is for --decode; --amax" blocks --to nvfp4 --co
 	head -c 124 /dev/zero
 } >"$work/inf.f32"
 while read -r format clamped tie above; do
-	for rule in floor ceil even even-m1 rceil fit trn3 mse; do
+	for rule in floor ceil even even-m1 rceil fit trn3 rne log-nearest mse; do
 		exits 0 "saturated " blocks --to "$format" --cols 32 --rule $rule --non-finite saturate --counts --force "$work/inf.f32" "$work/c" "$work/s"
 		has "$format $rule" "$error" "inf 1"
 		exits 0 "" blocks --to "$format" --cols 32 --decode "$work/c" "$work/s" "$work/d" --force
 		case $format$rule in
-		mxint8* | *floor) same "$format $rule" "$clamped" "$(head -c 4 "$work/d" | hex)" ;;
+		mxint8* | *floor | *rne | *log-nearest) same "$format $rule" "$clamped" "$(head -c 4 "$work/d" | hex)" ;;
 		*) same "$format $rule" 0000807f "$(head -c 4 "$work/d" | hex)" ;;
 		esac
 	done

@@ -41,7 +41,7 @@ done
 tiers=$("$mxfp" info --json | sed -n '/"tiers"/,/"element_formats"/s/.*"name": "\([^"]*\)".*/\1/p' | tr '\n' ' ')
 same "tiers" "$tiers" "$(offers --isa '')"
 same "tiers of bench" "$tiers" "$(offers bench --tier '')"
-same "rules" "mse floor ceil even even-m1 rceil fit trn3 " "$(offers blocks --rule '')"
+same "rules" "mse floor ceil even even-m1 rceil fit trn3 rne log-nearest " "$(offers blocks --rule '')"
 same "rules with the option's name" "--rule=ceil " "$(offers blocks --rule=c)"
 same "a short option" "nvfp4 " "$(offers quantize -w n)"
 same "a short option in a cluster" "nvfp4 " "$(offers quantize -fqw n)"
@@ -83,8 +83,8 @@ in_bash() {
 		printf "%s\n" "${COMPREPLY[@]}" | sort -u | tr "\n" " "' bash "$scripts" "$@"
 }
 same "bash: command" "quantize " "$(in_bash mxfp qu)"
-same "bash: value" "rceil " "$(in_bash mxfp quantize --rule r)"
-same "bash: value behind =" "rceil " "$(in_bash mxfp quantize --rule = r)"
+same "bash: value" "rceil " "$(in_bash mxfp quantize --rule rc)"
+same "bash: value behind =" "rceil " "$(in_bash mxfp quantize --rule = rc)"
 same "bash: all values behind =" "12 16 8 " "$(in_bash mxfp quantize --sparsity = 4 :)"
 same "bash: list" "mxfp4,nvfp4 " "$(in_bash mxfp report --formats mxfp4,n)"
 same "bash: models and directories" "a b.npy models w.safetensors x.npy " "$(in_bash mxfp quantize '')"
@@ -100,8 +100,8 @@ in_fish() {
 if command -v fish >/dev/null; then
 	same "fish: command" "quantize " "$(in_fish 'mxfp qu')"
 	same "fish: option" "--rule " "$(in_fish 'mxfp quantize --ru')"
-	same "fish: value" "rceil " "$(in_fish 'mxfp quantize --rule r')"
-	same "fish: value behind =" "--rule=rceil " "$(in_fish 'mxfp quantize --rule=r')"
+	same "fish: value" "rceil " "$(in_fish 'mxfp quantize --rule rc')"
+	same "fish: value behind =" "--rule=rceil " "$(in_fish 'mxfp quantize --rule=rc')"
 	same "fish: models and directories" "a b.npy models/ w.safetensors x.npy " "$(in_fish 'mxfp quantize ')"
 	same "fish: file behind =" "--output=notes.txt " "$(in_fish 'mxfp quantize --output=n')"
 	same "fish: tensor" "w.safetensors:aa.weight " "$(in_fish 'mxfp gemm x.npy w.safetensors:a')"
@@ -130,7 +130,7 @@ END
 }
 if zsh -fc 'zmodload zsh/zpty && zpty shell true' 2>/dev/null; then
 	same "zsh: option" "mxfp quantize --rule " "$(in_zsh 'mxfp quantize --ru')"
-	same "zsh: value behind =" "mxfp quantize --rule=rceil " "$(in_zsh 'mxfp quantize --rule=r')"
+	same "zsh: value behind =" "mxfp quantize --rule=rceil " "$(in_zsh 'mxfp quantize --rule=rc')"
 	same "zsh: model" "mxfp quantize a\\ b.npy " "$(in_zsh 'mxfp quantize a')"
 	same "zsh: file behind =" "mxfp quantize --output=notes.txt" "$(in_zsh 'mxfp quantize --output=n' | sed 's/ $//')"
 	same "zsh: tensor" "mxfp gemm x.npy w.safetensors:aa.weight " "$(in_zsh 'mxfp gemm x.npy w.safetensors:a')"

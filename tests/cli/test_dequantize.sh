@@ -148,9 +148,9 @@ for name in many columns; do
 	same "$name: Inf" 0 "$(tail -c 2097152 "$work/$name.back.safetensors" | od -An -v -tx2 | tr -s ' ' '\n' | grep -c '^[7f]c00$')"
 	same "$name: largest" 74912 "$(tail -c 2097152 "$work/$name.back.safetensors" | od -An -v -tx2 | tr -s ' ' '\n' | grep -c '^7bff$')"
 done
-# Not even relayout writes Inf without a word.
+# Not even convert writes Inf without a word.
 exits 3 "tensor 'l.weight': 2 of 32 numbers are too large for f16, whose largest is 65504; " \
-	relayout "$work/f16.safetensors" -o "$work/f16.npy" --to f16
+	convert "$work/f16.safetensors" -o "$work/f16.npy" --decode-rest f16
 exits 0 "" dequantize --help
 has "--help" "$(tr -s ' \n' ' ' <"$work/out")" "too large for the format are an error without --overflow"
 
@@ -193,7 +193,7 @@ refused "tensor 'l.weight_packed': not in a layout" \
 	'{"l.weight_packed":{"dtype":"I32","shape":[1,4],"data_offsets":[0,16]},
 	"l.weight_scale":{"dtype":"BF16","shape":[1,1],"data_offsets":[16,18]}}' 18
 refused "tensor 'l.weight': it is 8 bits with a scale for each tensor or row" \
-	'{"l.weight":{"dtype":"F8_E4M3","shape":[1,32],"data_offsets":[0,32]},
+	'{"l.weight":{"dtype":"I8","shape":[1,32],"data_offsets":[0,32]},
 	"l.weight_scale":{"dtype":"F32","shape":[1,1],"data_offsets":[32,36]}}' 36
 refused "its tensor scale, *_global_scale, is missing" \
 	'{"l.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]},

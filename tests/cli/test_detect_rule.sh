@@ -44,10 +44,10 @@ block() {
 near='cdcccc3e'
 source "0000c040 0000c0c0 0000803e 0000a03f 000080be $near $near $near $near $near $near"
 block 7f 'f72018111101'
-detects 0 'exact: rule mse, floor, even, even-m1, rceil or fit, rounding rne or rhz;' \
+detects 0 'exact: rule mse, floor, even, even-m1, rceil, fit, rne or log-nearest, rounding rne or rhz;' \
 	"$work/block.safetensors" "$work/source.safetensors"
 block 7f 'f73119111101'
-detects 0 'exact: rule mse, floor, even, even-m1, rceil or fit, rounding rna' \
+detects 0 'exact: rule mse, floor, even, even-m1, rceil, fit, rne or log-nearest, rounding rna' \
 	"$work/block.safetensors" "$work/source.safetensors"
 block 7f 'f72010111101'
 detects 0 'rounding rne or rhz, no -0' "$work/block.safetensors" "$work/source.safetensors"
@@ -94,6 +94,9 @@ done <<-LIST
 	mxfp8-e4m3 rule fit rtz fit, rounding rtz
 	mxfp8-e5m2 rule floor rtn floor, rounding rtn
 	mxfp6-e2m3 rule trn3 rne
+	mxfp6-e2m3 rule even rne
+	mxfp4 rule rne rne rne, rounding rne
+	mxfp8-e4m3 rule log-nearest rne log-nearest, rounding rne
 	mxint8 rule rceil rtz rceil, rounding rtz
 	nvfp4 nvfp4-recipe compressed-tensors rne compressed-tensors, rounding rne
 	nvfp4 nvfp4-recipe torchao-1 rtz torchao-1, rounding rtz
@@ -103,6 +106,18 @@ has "own tensor scales" "$(cat "$work/out")" "largest magnitude: 5 of 5"
 # A layout whose tensor scale multiplies.
 exits 0 "" quantize "$charlm" -o "$work/q" --force -q --weights nvfp4 --layout modelopt --nvfp4-recipe torchao
 detects 0 'exact: recipe te, torchao, modelopt or modelopt-0.45, rounding rne' "$work/q" "$charlm"
+exits 0 "" quantize "$charlm" -o "$work/q" --force -q --weights nvfp4 --layout modelopt --nvfp4-recipe modelopt-4over6
+detects 0 'exact: recipe 4over6 or modelopt-4over6, rounding rne' "$work/q" "$charlm"
+# A block of zeros tells them apart: 7E and 00.
+{
+	header '{"a.up_proj.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}'
+	bytes "$(repeat 16 0000c040) $(repeat 16 00000000)"
+} >"$work/half.safetensors"
+for recipe in 4over6 modelopt-4over6; do
+	exits 0 "" quantize "$work/half.safetensors" -o "$work/half" -f -q --weights nvfp4 --layout modelopt --nvfp4-recipe $recipe
+	detects 0 "exact: recipe" "$work/half" "$work/half.safetensors"
+	same "$recipe" "$recipe" "$(sed -n 's/:.*//; 3,$s/.*4over6$/&/p' "$work/out")"
+done
 # Another seed: the scales tell the rule.
 exits 0 "" quantize "$charlm" -o "$work/q" --force -q --rule rceil --round sr --seed 6
 detects 1 'none is exact; nearest: rule rceil, ' "$work/q" "$charlm"
@@ -178,6 +193,10 @@ others() {
 others mx/e2m1/blocks_plain/torchao-floor blocks_plain 64 32 'exact: rule floor, rounding rne'
 others mx/e2m1/blocks_plain/torchao-ceil blocks_plain 64 32 'exact: rule ceil, rounding rne'
 others mx/e2m1/blocks_plain/torchao-rceil blocks_plain 64 32 'exact: rule rceil, rounding rne'
+# MLX before its 0.32.2 and since.
+others mx/e2m1/blocks_plain/mlx-0.32.1 blocks_plain 64 32 'exact: rule rne or log-nearest, rounding rhz, no -0'
+has "its maker" "$(sed -n 4p "$work/out")" "log-nearest: log2(amax / max) to the nearest integer: MLX up to 0.32.1"
+others mx/e2m1/blocks_plain/mlx-0.32.4 blocks_plain 64 32 'exact: rule rceil, rounding rhz, no -0'
 others nvfp4/nv_spread/compressed-tensors nv_spread 16 128 'exact: recipe compressed-tensors, rounding rne'
 others nvfp4/nv_spread/torchao-onelevel nv_spread 16 128 'exact: recipe torchao-1, rounding rne'
 # What llama-quantize made of a model in f32.

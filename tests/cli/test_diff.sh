@@ -169,7 +169,7 @@ safetensors "$work/quark" "{\"x.weight\":{\"dtype\":\"U8\",\"shape\":[1,16],\"da
 	\"x.weight_scale\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[16,17]},
 	$norm,\"data_offsets\":[17,21]}}" "$e2m1${e2m1}7f 0000803f"
 compares quark mxfp4
-exits 0 "" relayout "$work/mxfp4" -o "$work/x4.safetensors" -l trn-x4
+exits 0 "" convert "$work/mxfp4" -o "$work/x4.safetensors" -l trn-x4
 compares x4.safetensors mxfp4
 # In e4m3 30 is 0.5, 38 1, 3c 1.5, 40 2, 44 3, 48 4 and 4c 6.
 e4m3=0030383c4044484c80b0b8bcc0c4c8cc
@@ -220,7 +220,7 @@ safetensors "$work/oss/model.safetensors" \
 	\"${experts}_scales\":{\"dtype\":\"U8\",\"shape\":[1,2,1],\"data_offsets\":[32,34]}}" "$e2m1$e2m1$(repeat 16 77)7f7e"
 compared 1 oss-source oss
 has "gpt-oss" "$text" "| $experts | dtype | F32 [1, 32, 2] | mxfp4 [1, 32, 2] | 4 | 15.81 | 0.162 | 1 | 12 |"
-exits 0 "" relayout "$work/oss" -o "$work/oss-x4" -l trn-x4
+exits 0 "" convert "$work/oss" -o "$work/oss-x4" -l trn-x4
 compared 0 oss oss-x4
 
 # Experts of Llama 4: [in, out] too, one by one in the quantized model, gate and up apart.

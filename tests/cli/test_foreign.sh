@@ -10,7 +10,7 @@ mkdir -p there
 
 # A model of the Hub, in every command that reads one, and as a tokenizer.
 get="hf download meta-llama/Llama-3.1-8B --local-dir Llama-3.1-8B"
-for command in inspect lint report advise "quantize -o out" "dequantize -o out" "relayout -o out --layout modelopt" "diff model" \
+for command in inspect lint report advise "quantize -o out" "dequantize -o out" "convert -o out --layout modelopt" "diff model" \
 	"eval --text text.txt" "calibrate -o out --text text.txt" "engine --layer" "detect-rule --ref model" \
 	"eval model --text text.txt --tokenizer"; do
 	# shellcheck disable=SC2086

@@ -30,7 +30,8 @@ exits 0 "" diff "$work/plain.gguf" "$work/plain.safetensors"
 "$mxfp" diff "$work/plain.gguf" "$work/mxfp4.gguf" >"$work/out"
 has "values of blocks" "$(tr -s ' ' <"$work/out")" "| blk.0.ffn_up.weight | dtype | F32 [1, 32] | mxfp4 [1, 32] | 0 | exact | 0 | 0 |"
 has "tensors compared" "$(cat "$work/out")" "2 tensors were compared, 1 of them quantized and decoded"
-exits 3 "already quantized" quantize "$work/mxfp4.gguf" -o "$work/x.gguf"
+exits 0 "" quantize "$work/mxfp4.gguf" -o "$work/again.gguf" -q
+exits 0 "" diff "$work/mxfp4.gguf" "$work/again.gguf"
 exits 2 "that of layout gguf multiplies; give torchao-1 or ggml" quantize "$work/plain.gguf" -o "$work/x.gguf" \
 	-w nvfp4 --nvfp4-recipe compressed-tensors
 
@@ -72,11 +73,11 @@ exits 3 "dtype Q4_0 cannot stand in a safetensors file" dequantize "$work/q8.ggu
 # Beside MXFP4, as llama.cpp keeps it.
 gguf "$(tensor b.weight 39 0 32 1)$(tensor a.weight 8 32 32 1)" 2 \
 	"80 101112131415161718191a1b1c1d1e1f $(repeat 15 00) 0034 0001ff7f80 $(repeat 57 00)" >"$work/both.gguf"
-exits 3 "is Q8_0, which safetensors files do not hold; --to f32 decodes it, and --layout gguf does" \
-	relayout "$work/both.gguf" -o "$work/x.safetensors" -l gpt-oss
-exits 0 "" relayout "$work/both.gguf" -o "$work/both.safetensors" -l gpt-oss --to f32
+exits 3 "is Q8_0, which safetensors files do not hold; --decode-rest f32 decodes it, and --layout gguf does" \
+	convert "$work/both.gguf" -o "$work/x.safetensors" -l gpt-oss
+exits 0 "" convert "$work/both.gguf" -o "$work/both.safetensors" -l gpt-oss --decode-rest f32
 has "table" "$(tr -s ' ' <"$work/out")" "| a.weight | Q8_0 [1, 32] | decoded to f32 | - | - |"
-same "relayout" "000000000000803e000080be0000fe41000000c2$(repeat 27 00000000)1032547698badcfe$(repeat 8 11)80" \
+same "convert" "000000000000803e000080be0000fe41000000c2$(repeat 27 00000000)1032547698badcfe$(repeat 8 11)80" \
 	"$(data 145 "$work/both.safetensors")"
 
 # And back: the largest is 6, so the scale is 1 (7f); -0 is written as +0, as ggml does. Order and pairs are kept.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# mxfp quantize, dequantize and relayout that are stopped, or run out of space, leave what was there, and what they have
+# mxfp quantize, dequantize and convert that are stopped, or run out of space, leave what was there, and what they have
 # done for --resume.
 . "${srcdir:-.}/tests/cli/cli.shlib"
 
@@ -46,7 +46,7 @@ header '{"a.weight_packed":{"dtype":"U8","shape":[262144,4096],"data_offsets":[0
 '"a.weight_scale":{"dtype":"U8","shape":[262144,256],"data_offsets":[1073741824,1140850688]}}' >"$work/codes.safetensors"
 truncate -s $(($(wc -c <"$work/codes.safetensors") + 1140850688)) "$work/codes.safetensors"
 stopped TERM 143 old dequantize "$work/codes.safetensors" -o "$work/in/old" --force -q --threads 1
-stopped TERM 143 new relayout "$work/codes.safetensors" -o "$work/in/new" --layout quark -q --threads 1
+stopped TERM 143 new convert "$work/codes.safetensors" -o "$work/in/new" --layout quark -q --threads 1
 
 # A limit of the file size is what a full disk is. 2 KiB hold less than the codes; blocks of 512 bytes.
 full() {
@@ -71,7 +71,8 @@ full 4 new.partial quantize "$work/medium.safetensors" -o "$work/in/new" -q
 exits 0 "" quantize "$work/medium.safetensors" -o "$work/medium" -q
 full 64 old.partial dequantize "$work/medium" -o "$work/in/old" --force -q
 full 64 new.safetensors.partial dequantize "$work/medium" -o "$work/in/new.safetensors" -q
-full 4 new.partial relayout "$work/medium" -o "$work/in/new" --layout quark -q
+full 4 new.partial convert "$work/medium" -o "$work/in/new" --layout quark -q
+full 4 new.partial convert "$work/medium" -o "$work/in/new" --to mxfp8 -q
 # Root may write anywhere.
 if [ "$(id -u)" != 0 ]; then
 	chmod a-w "$work/in"

@@ -92,7 +92,10 @@ quantize every: output weights activations recipe sparsity include ignore pad-ta
 quantize every: threads json
 dequantize every: output to overflow threads force json resume quiet
 merge every: output force json quiet
-relayout every: output layout to allow-rounding threads force json resume quiet
+convert rule=even | quantized -o OUT
+convert rule=even | quantized -o OUT --to nvfp4
+convert non-finite=propagate | quantized -o OUT
+convert every: part output to layout decode-rest allow-rounding mem threads force dry-run json resume quiet
 report rules=even | model --formats nvfp4
 report nvfp4-recipe=te | model --formats mxfp4
 report formats=mxfp4 | model --against quantized
@@ -252,7 +255,7 @@ transform every: allow-unknown
 calibrate every: allow-unknown
 quantize every: allow-unknown
 dequantize every: allow-unknown
-relayout every: allow-unknown
+convert every: allow-unknown
 report every: allow-unknown
 advise every: allow-unknown
 detect-rule every: allow-unknown
@@ -330,7 +333,7 @@ set +f
 # A preset that nobody named may lose its activations, and the summary says so.
 exits 0 "" quantize model -o OUT --layout quark
 has "activations that are lost" "$(cat "$work/out")" "activations are left as they are: layout quark cannot say mxfp8-e4m3 of mxfp4"
-exits 2 "layout compressed-tensors is for .safetensors files" relayout q.gguf -o OUT.gguf --layout compressed-tensors
+exits 2 "layout compressed-tensors is for .safetensors files" convert q.gguf -o OUT.gguf --layout compressed-tensors
 # An option is no value of another: "-o --force" would write a directory of that name.
 exits 2 "option --output needs a value, and '--force' is an option; --output=--force takes it" quantize model -o --force
 exits 2 "option --rule needs a value, and '--json' is an option" quantize model -o OUT --rule --json

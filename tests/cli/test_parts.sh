@@ -45,6 +45,26 @@ for part in '1 m5' '2 m1 m4' '3 m2 m3'; do
 	same "part $part" "${part#* }" "$(cd "$work/part.3.${part%% *}" && echo m*.safetensors | sed 's/\.safetensors//g')"
 done
 
+# What is made of it in another format, with tensor scales that are made of several files.
+for to in nvfp4 mxfp8; do
+	exits 0 "" convert "$work/whole" -o "$work/changed" --to $to --force
+	exact=$(sed -n 's/.*: \([0-9]*\) of \([0-9]*\) blocks are exact$/\1/p' "$work/out")
+	for n in 1 3 7; do
+		parts=()
+		for ((i = n; i >= 1; i--)); do
+			exits 0 "" convert "$work/whole" -o "$work/c.$to.$n.$i" --part $i/$n --to $to
+			has "summary" "$(cat "$work/out")" "part $i of $n; "
+			parts+=("$work/c.$to.$n.$i")
+		done
+		exits 0 "" merge "${parts[@]}" -o "$work/merged" --force
+		same "$n parts of $to" "" "$(diff -r "$work/changed" "$work/merged")"
+		has "counts of $n parts of $to" "$(cat "$work/out")" "$exact blocks are exact, 0 were rounded"
+	done
+done
+exits 3 "is a part of something else" merge "$work/c.nvfp4.3.1" "$work/c.mxfp8.3.2" "$work/c.nvfp4.3.3" -o "$work/m"
+exits 3 "is a part of something else" merge "$work/c.nvfp4.3.1" "$work/part.3.2" "$work/c.nvfp4.3.3" -o "$work/m"
+exits 2 "is a file and cannot be cut; leave out --part" convert "$work/whole" -o "$work/x.safetensors" --to nvfp4 --part 1/2
+
 # Parts that do not belong together.
 p=$work/part.3
 exits 3 "part 2 of 3 is not given" merge "$p.1" "$p.3" -o "$work/m"

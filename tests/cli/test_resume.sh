@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# --resume of quantize, dequantize and relayout: a run that is killed, at any call of the system or at any time, is
+# --resume of quantize, dequantize and convert: a run that is killed, at any call of the system or at any time, is
 # continued to the same bytes and the same summary, and until then what stood there is intact. Disks that fail, inputs
 # that change, other settings.
 # MXFP_TEST_KILLS=50 kills 50 times at random moments instead of 8, and at every call instead of every fourth.
@@ -219,10 +219,13 @@ fi
 # The same for what reads a quantized model. A tensor of NVFP4 gets another tensor scale in the other layout.
 exits 0 "" quantize "$work/small" -o "$work/quantized" -q -w nvfp4
 exits 0 "" quantize "$work/small" -o "$work/other" -q -w mxfp8-e4m3
-for command in "dequantize $work/quantized --to bf16" "relayout $work/quantized --layout modelopt --allow-rounding"; do
+for command in "dequantize $work/quantized --to bf16" "convert $work/quantized --layout modelopt --allow-rounding" \
+	"convert $work/quantized --to mxfp4 --allow-rounding"; do
 	set -- $command
 	rm -rf "$out" "$work/old" "$work/new"
-	exits 0 "" "$1" "$work/other" -o "$out" -q --to f32
+	to=--to
+	[ "$1" = dequantize ] || to=--decode-rest
+	exits 0 "" "$1" "$work/other" -o "$out" -q $to f32
 	mv "$out" "$work/old"
 	exits 0 "" "$@" -o "$out"
 	mv "$out" "$work/new"
@@ -236,7 +239,7 @@ for command in "dequantize $work/quantized --to bf16" "relayout $work/quantized 
 	) 2>/dev/null
 	check "nothing is left of $1" test -e "$out.partial/fingerprint.json"
 	exits 2 "$out.partial: is of a run that was stopped; --resume continues it, --force starts over" "$@" -o "$out"
-	exits 2 "was begun with another " "$1" "$2" -o "$out" --resume --to f16
+	exits 2 "was begun with another " "$1" "$2" -o "$out" --resume $to f16
 	exits 2 "was begun with another command: " quantize "$work/small" -o "$out" --resume
 	sed -i 's/"mxfp.version": "/&0./' "$out.partial/fingerprint.json"
 	exits 2 "was begun with another version: 0." "$@" -o "$out" --resume
@@ -298,7 +301,7 @@ killed_somewhere() {
 killed_somewhere "$kills" quantize "$work/large"
 rm -r "$out" "$work/quantized"
 mv "$work/new" "$work/quantized"
-for command in "dequantize $work/quantized" "relayout $work/quantized --layout quark"; do
+for command in "dequantize $work/quantized" "convert $work/quantized --layout quark"; do
 	rm -rf "$out" "$work/new"
 	started=$EPOCHREALTIME
 	exits 0 "" $command -o "$out"

@@ -162,8 +162,8 @@ few_written p2 quantize "$work/sixty" --part 2/2 -w nvfp4
 )
 same "merged with few descriptors" "" "$(diff -r "$work/q60" "$work/merged60")"
 few_written d60 dequantize "$work/q60"
-few_written r60 relayout "$work/q60" --layout modelopt --allow-rounding
-few_written r60.safetensors relayout "$work/q60"
+few_written r60 convert "$work/q60" --layout modelopt --allow-rounding
+few_written r60.safetensors convert "$work/q60"
 few lint -q "$work/q60"
 few inspect "$work/q60"
 few diff -q "$work/d60" "$work/d60"
@@ -216,14 +216,14 @@ before=$(cat "$work/original"/* | hex)
 exits 0 "" quantize "$work/original" -o "$work/small" -q
 exits 0 "" quantize "$work/original" -o "$work/part" --part 1/1 -q
 cp -r "$work/original" "$work/same"
-for command in "quantize $work/same" "dequantize $work/small" "relayout $work/small -l quark" "merge $work/part"; do
+for command in "quantize $work/same" "dequantize $work/small" "convert $work/small -l quark" "merge $work/part"; do
 	exits 2 "holds 'model.safetensors', which mxfp did not write, by its metadata, so it is not replaced; name another" \
 		$command -o "$work/original" --force
 	same "original after $command" "$before" "$(cat "$work/original"/* | hex)"
 done
 # What the commands write is replaced, by each other too, with what they copied. All of it is decoded for layout gpt-oss.
-for command in "dequantize $work/small" "relayout $work/small -l quark" "quantize $work/original" "merge $work/part" \
-	"relayout $work/small -l gpt-oss --to f32" "dequantize $work/small"; do
+for command in "dequantize $work/small" "convert $work/small -l quark" "quantize $work/original" "merge $work/part" \
+	"convert $work/small -l gpt-oss --decode-rest f32" "dequantize $work/small"; do
 	exits 0 "" $command -o "$work/again" --force
 	same "files of $command" "config.json merges.txt model.safetensors tokenizer.json" "$(cd "$work/again" && echo *)"
 	for file in merges.txt tokenizer.json; do

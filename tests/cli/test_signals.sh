@@ -132,7 +132,7 @@ stopped() {
 	wait $pid || code=$?
 	same "exit code of '$*' after $signals ($(cat "$work/error"))" "$expected" $code
 	case $1 in
-	quantize | dequantize | relayout | calibrate) rm -r "$work/in/"*.partial ;;
+	quantize | dequantize | convert | calibrate) rm -r "$work/in/"*.partial ;;
 	esac
 	same "left by '$*' after $signals" "" "$(diff -r "$work/expected" "$work/in" 2>&1)"
 }
@@ -153,7 +153,7 @@ case_of() {
 		both builds dequantize "$work/quantized" -o "$work/in/old" --force
 		both builds dequantize "$work/quantized" -o "$work/in/old.safetensors" --force
 		;;
-	relayout) both builds relayout "$work/quantized" -o "$work/in/old" --layout quark --force ;;
+	convert) both builds convert "$work/quantized" -o "$work/in/old" --layout quark --force ;;
 	merge)
 		to=$work/full
 		both waits merge "$work/part" -o "$work/in/old" --force

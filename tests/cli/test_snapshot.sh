@@ -68,8 +68,8 @@ alike diff diff "$q" "$q" -- diff "$q" "$qrev"
 alike detect-rule detect-rule "$q" --ref "$in" -- detect-rule "$qrev" --ref "$rev"
 alike dequantize dequantize "$q" -o "$work/d" -- dequantize "$qrev" -o "$work/d.cached"
 same "what dequantize wrote" "" "$(diff -r "$work/d" "$work/d.cached")"
-alike relayout relayout "$q" -o "$work/r" --allow-rounding -- relayout "$qrev" -o "$work/r.cached" --allow-rounding
-same "what relayout wrote" "" "$(diff -r "$work/r" "$work/r.cached")"
+alike convert convert "$q" -o "$work/r" --allow-rounding -- convert "$qrev" -o "$work/r.cached" --allow-rounding
+same "what convert wrote" "" "$(diff -r "$work/r" "$work/r.cached")"
 for n in 1 2; do
 	exits 0 "" quantize "$rev" -o "$work/part$n" -w nvfp4 --layout modelopt --part $n/2 -q
 	cached "$work/part$n"

@@ -23,7 +23,11 @@ exits 0 "" dequantize "$work/row" -o "$work/row.back.safetensors" -q
 back=0000c0400000804000000000000040c00000000000000040
 same "decoded" "$back$(repeat 10 00000000)$(repeat 4 $one)$(repeat 12 00000000)" \
 	"$(data 128 "$work/row.back.safetensors")"
-exits 3 "already quantized" quantize "$work/row/model.safetensors" -o "$work/again"
+# What is quantized is decoded first.
+exits 0 "" quantize "$work/row/model.safetensors" -o "$work/again.safetensors" -w mxint8 --rule floor
+has "rounded twice" "$(cat "$work/out")" "1 tensors were quantized before"
+exits 0 "" quantize "$work/row.back.safetensors" -o "$work/once.safetensors" -w mxint8 --rule floor -q
+same "of the numbers" "$(data 66 "$work/once.safetensors")" "$(data 66 "$work/again.safetensors")"
 
 # A product with it: the row times ones is 9 + 4.
 {

@@ -156,10 +156,10 @@ for layout in trn-x4 modelopt; do
 	exits 0 "" dequantize "$work/other" -o "$work/other.safetensors" -qf
 	exits 0 "" diff -q "$work/decoded.safetensors" "$work/other.safetensors"
 done
-exits 0 "" relayout "$work/mxfp4" -o "$work/other" -qf --layout quark
+exits 0 "" convert "$work/mxfp4" -o "$work/other" -qf --layout quark
 exits 0 "" lint -q "$work/other"
 exits 0 "" inspect "$work/other"
-has "metadata after relayout" "$(cat "$work/out")" "mxfp.block = 32x32"
+has "metadata after convert" "$(cat "$work/out")" "mxfp.block = 32x32"
 
 # A tensor of several matrices has squares in each, so their rows must be whole squares.
 mkdir "$work/moe"

@@ -63,7 +63,7 @@ everything() {
 		run chain-$format gemm ../many.npy ../w.npy -o chain-$format.npy --w-format $format --a-format $format --acc chain -q
 	done
 	run product gemm ../many.npy ../w.npy -o product.npy -q
-	for rule in floor ceil even even-m1 rceil fit trn3; do
+	for rule in floor ceil even even-m1 rceil fit trn3 rne log-nearest; do
 		run rule-$rule quantize ../model -o rule-$rule --pad-tail -r $rule --json
 	done
 	for recipe in $recipes; do

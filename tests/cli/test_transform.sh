@@ -214,7 +214,12 @@ echo '{}' >"$work/killed.safetensors.partial/fingerprint.json"
 exits 2 "is of a run that was stopped; --force starts over" transform "$work/tied/model.safetensors" --scale-mlp -o "$work/killed.safetensors"
 exits 0 "" transform "$work/tied/model.safetensors" --scale-mlp -o "$work/killed.safetensors" -q -f
 exits 0 "" quantize "$work/llama" -o "$work/quantized" -q --pad-tail
-refused 3 "is already quantized" "$work/quantized" --scale-norms -o "$work/none"
+# What is quantized is decoded first.
+exits 0 "" dequantize "$work/quantized" -o "$work/numbers" -q
+for of in quantized numbers; do
+	exits 0 "" transform "$work/$of" --scale-norms -o "$work/$of.scaled" -q
+done
+check "the same of the numbers" cmp "$work/quantized.scaled/model.safetensors" "$work/numbers.scaled/model.safetensors"
 
 # A real model, whose rounding is seen by more than random ones'.
 if [ ! -d "$shared/stories260K" ]; then

@@ -54,8 +54,8 @@ static void any_quantization(struct random *r, enum mxfp_format format, struct m
 {
 	uint32_t amax = random_f32_between(r, -10, 10) & UINT32_C(0x7FFFFFFF);
 
-	q->rule = (enum mxfp_rule)random_below(r, MXFP_RULE_TRN3 + 1);
-	q->recipe = (enum mxfp_recipe)random_below(r, MXFP_RECIPE_4OVER6 + 1);
+	q->rule = (enum mxfp_rule)random_below(r, MXFP_RULE_LOG_NEAREST + 1);
+	q->recipe = (enum mxfp_recipe)random_below(r, MXFP_RECIPE_MODELOPT_4OVER6 + 1);
 	q->round = q->recipe == MXFP_RECIPE_GGML ? MXFP_ROUND_RNE : (enum mxfp_round)random_below(r, MXFP_ROUND_SR + 1);
 	q->non_finite = one_in(r, 2) ? MXFP_NON_FINITE_PROPAGATE : MXFP_NON_FINITE_SATURATE;
 	q->no_negative_zero = one_in(r, 4);

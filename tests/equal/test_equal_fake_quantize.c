@@ -170,6 +170,7 @@ static bool nvfp4_clamps(const struct trial *t, const struct mxfp_blocks *b, flo
 		break;
 	case MXFP_RECIPE_MODELOPT:
 	case MXFP_RECIPE_MODELOPT_0_45:
+	case MXFP_RECIPE_MODELOPT_4OVER6:
 		a = sf * g;
 		q = x / a;
 		break;

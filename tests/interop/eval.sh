@@ -67,8 +67,11 @@ if [ -e "$shared/eval/self_generated.plain.txt" ]; then
 	exits 0 "" transform "$work/stories" --scale-norms --scale-values --scale-mlp -o "$work/stories-scaled" -q
 	exits 0 "" transform "$work/stories" --rotate-values --rotate-stream -o "$work/stories-rotated" -q
 	for format in mxfp4 nvfp4; do
+		recipe=
+		[ $format != nvfp4 ] || recipe="--nvfp4-recipe ggml"
+		# shellcheck disable=SC2086
 		exits 0 "" calibrate "$work/stories" --text "$work/calibration" --tokenizer "$work/stories260K.f32.gguf" --context 256 \
-			--weights $format --nvfp4-recipe ggml -o "$work/stories-$format" -q
+			--weights $format $recipe -o "$work/stories-$format" -q
 	done
 	lab_python eval_gguf stories-scaled stories-rotated stories-mxfp4 stories-nvfp4
 	for model in scaled.mxfp4 rotated.nvfp4 mxfp4.mxfp4 nvfp4.nvfp4; do

@@ -56,4 +56,5 @@ def main():
     sys.exit(checks.failures != 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

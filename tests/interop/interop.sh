@@ -12,7 +12,7 @@ lab_venv=/opt/python
 relaid() {
 	model=$1 name=$2
 	shift 2
-	exits 0 "" relayout "$work/$model" -o "$work/$name" -q "$@"
+	exits 0 "" convert "$work/$model" -o "$work/$name" -q "$@"
 	decoded "$name"
 }
 

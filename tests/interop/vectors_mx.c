@@ -12,13 +12,18 @@ enum { NOT_RUN = 0xEE, GGUF_BYTES = 1 + VECTOR_BLOCK / 2 };
 static const struct mxfp_exec one_thread = {.threads = 1};
 
 /* 11: ggml's ties go to the smaller magnitude, and what rounds to -0 becomes +0; that is our rhz with
-   no_negative_zero. */
+   no_negative_zero. 29: MLX's likewise in mxfp4. */
+static bool searches_table(const struct vector_case *c)
+{
+	return vectors_by_ggml(c) || (vectors_by_mlx(c) && vectors_format(c) == MXFP_FORMAT_MXFP4);
+}
+
 static struct mxfp_quantize_options options_of(const struct vector_case *c)
 {
 	return (struct mxfp_quantize_options){
 		.rule = vectors_rule(c),
-		.round = vectors_by_ggml(c) ? MXFP_ROUND_RHZ : vectors_round(c),
-		.no_negative_zero = vectors_by_ggml(c),
+		.round = searches_table(c) ? MXFP_ROUND_RHZ : vectors_round(c),
+		.no_negative_zero = searches_table(c),
 		.exec = &one_thread,
 	};
 }
@@ -56,6 +61,9 @@ static int excuse_code(const struct vector_block *b, uint32_t x, uint32_t ours, 
 		return 10;
 	if (vectors_by(b->c, "pytorch/ao"))
 		return excuse_torchao_code(b, x, theirs);
+	/* 26: the numbers have been divided by another power than the byte says. */
+	if (vectors_by_mlx(b->c) && vectors_excuse_scale(b) == 26)
+		return 26;
 	if (!vectors_by_microxcaling(b->c))
 		return VECTOR_NO_EXCUSE;
 	if (loses_sign(x, scaled, theirs))

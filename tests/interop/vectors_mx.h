@@ -22,6 +22,7 @@ struct vector_block {
 
 bool vectors_by_ggml(const struct vector_case *c); /* libggml or gguf-py */
 bool vectors_by_microxcaling(const struct vector_case *c);
+bool vectors_by_mlx(const struct vector_case *c);
 
 /* The rule a case names. */
 enum mxfp_rule vectors_rule(const struct vector_case *c);

@@ -18,6 +18,11 @@ bool vectors_by_microxcaling(const struct vector_case *c)
 	return vectors_by(c, "microsoft/microxcaling");
 }
 
+bool vectors_by_mlx(const struct vector_case *c)
+{
+	return vectors_by(c, "ml-explore/mlx");
+}
+
 enum mxfp_rule vectors_rule(const struct vector_case *c)
 {
 	static const struct {
@@ -29,6 +34,8 @@ enum mxfp_rule vectors_rule(const struct vector_case *c)
 		{"RCEIL", MXFP_RULE_RCEIL},
 		{"CEIL", MXFP_RULE_CEIL},
 		{"EVEN", MXFP_RULE_EVEN},
+		{"RNE", MXFP_RULE_RNE},
+		{"LOG_NEAREST", MXFP_RULE_LOG_NEAREST},
 	};
 
 	for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
@@ -120,6 +127,35 @@ static int excuse_torchao_scale(const struct vector_block *b)
 	return rceil && log2_rounds_down(b) ? 21 : VECTOR_NO_EXCUSE;
 }
 
+/* The quotient of amax and the largest element, as binary32 has it. */
+static float quotient_of(const struct vector_block *b)
+{
+	float amax, largest;
+	uint32_t bits = vectors_decode_code(b->element->format, b->element->max_code);
+
+	memcpy(&amax, &b->amax, sizeof amax);
+	memcpy(&largest, &bits, sizeof largest);
+	return amax / largest;
+}
+
+static int excuse_mlx_scale(const struct vector_block *b)
+{
+	float quotient = quotient_of(b);
+	int n;
+
+	/* 27: "a block of zeros, or whose quotient is 0, has scale 7F". */
+	if (quotient <= 0)
+		return b->theirs == VECTOR_BIAS ? 27 : VECTOR_NO_EXCUSE;
+	if (vectors_rule(b->c) == MXFP_RULE_RCEIL)
+		n = frexpf(quotient, &n) > 0.5F ? n : n - 1;
+	else
+		n = (int)roundf(log2f(quotient));
+	if (b->theirs != (uint8_t)(n + VECTOR_BIAS))
+		return VECTOR_NO_EXCUSE;
+	/* 26: "not clamped, scales below 2^-127 wrap modulo 256"; 28: "the quotient is subnormal and rounded". */
+	return n < -VECTOR_BIAS ? 26 : quotient < 0x1p-126F ? 28 : VECTOR_NO_EXCUSE;
+}
+
 int vectors_excuse_scale(const struct vector_block *b)
 {
 	if (vectors_by_ggml(b->c))
@@ -130,6 +166,8 @@ int vectors_excuse_scale(const struct vector_block *b)
 			return 14;
 		return one_too_high(b) ? 9 : VECTOR_NO_EXCUSE;
 	}
+	if (vectors_by_mlx(b->c))
+		return excuse_mlx_scale(b);
 	return vectors_by(b->c, "pytorch/ao") ? excuse_torchao_scale(b) : VECTOR_NO_EXCUSE;
 }
 
@@ -154,6 +192,12 @@ void vectors_run_mx_scale(struct vector_set *set, struct vector_case *c)
 		if (amax >= 0x7F600000 && isinf(theirs) && theirs > 0)
 			excuse = 13;
 		uint32_t clamped = theirs < 0 ? 0 : theirs < 255 ? (uint32_t)theirs : 255;
+		/* 8: from 2^-127 + 1 ulp on "ml_dtypes and torch 01, we the nearest", and "0: ml_dtypes FF", which a
+		   quotient may round to. */
+		const float quotient = quotient_of(&b);
+		if (vectors_rule(c) == MXFP_RULE_RNE &&
+		    ((quotient > 0x1p-127F && quotient < 0x1p-126F && clamped == 1) || (quotient <= 0 && clamped == 0xFF)))
+			excuse = 8;
 		ck_assert_msg(isinf(theirs) || memcmp(&theirs, &(float){truncf(theirs)}, sizeof theirs) == 0,
 		              "%s[%zu]: %.9g is no whole number", c->name, row, (double)theirs);
 		vectors_compare(set, c, &(struct vector_pair){row, amax, ours, clamped, excuse});

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The scale bytes of NVFP4 for every largest magnitude that a tensor can have: all 2^31 - 2^23 finite ones, four blocks
- * each, whose own largest magnitudes lie from the tensor's down to where their scales vanish. 4over6 chooses between
- * two bytes by all numbers of a block: every SAMPLE-th tensor must have the reference's, the others one of the two.
+ * each, whose own largest magnitudes lie from the tensor's down to where their scales vanish. The recipes 4over6 choose
+ * between two bytes by all numbers of a block: every SAMPLE-th tensor must have the reference's, the others one of the two.
  */
 #include <string.h>
 
@@ -34,12 +34,14 @@ static void fill(uint32_t x[N_BLOCKS][BLOCK], uint32_t amax)
 }
 
 /* The byte that puts a block's amax at 4, the other one of 4over6. */
-static uint8_t byte_at_four(const struct mxfp_nvfp4_tensor *t, uint32_t amax)
+static uint8_t byte_at_four(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint32_t amax)
 {
 	const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE};
 	const uint32_t one_and_half = UINT32_C(0x3FC00000);
 	struct mxfp_counts counts = {0};
 
+	if (recipe == MXFP_RECIPE_MODELOPT_4OVER6)
+		return mxfp_nvfp4_block_scale_ref(recipe, t, mxfp_f32_mul(one_and_half, amax));
 	return (uint8_t)mxfp_minifloat_encode(mxfp_format_get_info(MXFP_FORMAT_UE4M3),
 	                                      mxfp_f32_mul(one_and_half, mxfp_f32_mul(amax, t->encode_sixth)), 0, &rne, 0,
 	                                      &counts);
@@ -51,7 +53,7 @@ static bool is_wrong(const struct sweep *s, const struct mxfp_quantize_job *job,
 	uint8_t scales[N_BLOCKS], codes[N_BLOCKS * BLOCK / 2];
 	struct mxfp_quantize_job whole = *job;
 
-	if (s->recipe == MXFP_RECIPE_4OVER6 && job->tensor_amax % SAMPLE == 0) {
+	if (mxfp_nvfp4_chooses(s->recipe) && job->tensor_amax % SAMPLE == 0) {
 		whole.scales = scales;
 		whole.codes = codes;
 		mxfp_quantize_nvfp4_ref(&whole);
@@ -61,7 +63,7 @@ static bool is_wrong(const struct sweep *s, const struct mxfp_quantize_job *job,
 		uint32_t amax = x[b][0] & INT32_MAX;
 
 		if (job->scales[b] != mxfp_nvfp4_block_scale_ref(s->recipe, &t, amax) &&
-		    (s->recipe != MXFP_RECIPE_4OVER6 || job->scales[b] != byte_at_four(&t, amax)))
+		    (!mxfp_nvfp4_chooses(s->recipe) || job->scales[b] != byte_at_four(s->recipe, &t, amax)))
 			return true;
 	}
 	return false;

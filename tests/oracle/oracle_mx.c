@@ -51,6 +51,39 @@ static int least_that_fits(const struct oracle *element, mpfr_srcptr amax)
 	return s;
 }
 
+/* amax / largest */
+static void quotient(mpfr_ptr to, const struct oracle *element, mpfr_srcptr amax)
+{
+	mpfr_div(to, amax, element->magnitude[element->n - 1], MPFR_RNDN);
+}
+
+/* The power of two nearest to amax / largest, the upper of two. The quotient is cut at 256 bits, far behind any tie. */
+static int nearest_power(const struct oracle *element, mpfr_srcptr amax)
+{
+	MPFR_DECL_INIT(x, 256);
+	MPFR_DECL_INIT(below, 256);
+	MPFR_DECL_INIT(above, 256);
+
+	quotient(x, element, amax);
+	int s = exponent_of(x);
+	mpfr_set_ui_2exp(below, 1, s, MPFR_RNDN);
+	mpfr_set_ui_2exp(above, 1, s + 1, MPFR_RNDN);
+	mpfr_sub(below, x, below, MPFR_RNDN);
+	mpfr_sub(above, above, x, MPFR_RNDN);
+	return mpfr_lessequal_p(above, below) ? s + 1 : s;
+}
+
+/* The integer nearest to log2(amax / largest); no half is one's logarithm, as a root of 2 is irrational. */
+static int nearest_logarithm(const struct oracle *element, mpfr_srcptr amax)
+{
+	MPFR_DECL_INIT(x, 256);
+
+	quotient(x, element, amax);
+	mpfr_log2(x, x, MPFR_RNDN);
+	mpfr_round(x, x);
+	return (int)mpfr_get_si(x, MPFR_RNDN);
+}
+
 int oracle_scale_unclamped(enum mxfp_rule rule, const struct oracle *element, uint32_t amax_bits)
 {
 	int emax = exponent_of(element->magnitude[element->n - 1]);
@@ -74,6 +107,10 @@ int oracle_scale_unclamped(enum mxfp_rule rule, const struct oracle *element, ui
 		return least_that_fits(element, amax);
 	case MXFP_RULE_TRN3:
 		return e - (emax - 1);
+	case MXFP_RULE_RNE:
+		return nearest_power(element, amax);
+	case MXFP_RULE_LOG_NEAREST:
+		return nearest_logarithm(element, amax);
 	}
 	assert(0);
 	return 0;

@@ -133,6 +133,8 @@ uint32_t oracle_nvfp4_tensor_scale(const struct oracle_nvfp4 *o, uint32_t amax, 
 		return number(1, 1);
 	if (o->recipe == MXFP_RECIPE_4OVER6)
 		return div(amax, number(1536, 1));
+	if (o->recipe == MXFP_RECIPE_MODELOPT_4OVER6)
+		return clamp(div(amax, number(1536, 1)), power(-140), F32_MAX);
 	if (o->recipe != MXFP_RECIPE_COMPRESSED_TENSORS) {
 		uint32_t g = div(amax, number(2688, 1)), least = power(o->recipe == MXFP_RECIPE_TORCHAO ? -121 : -140);
 		return o->recipe == MXFP_RECIPE_TE ? g : clamp(g, least, F32_MAX);
@@ -181,6 +183,10 @@ static uint8_t block_scale(const struct oracle_nvfp4 *o, uint32_t tensor_amax, u
 	case MXFP_RECIPE_MODELOPT_0_45: /* _cast_per_block_scale_to_fp8() */
 		x = div(amax, mul(six, g));
 		return to_scale(o, clamp(is_zero(x) ? number(1, 1) : x, number(1, 512), number(448, 1)), &rne);
+	case MXFP_RECIPE_MODELOPT_4OVER6: /* get_weights_scaling_factor_from_quantizer(), static: amax was multiplied before */
+		x = div(expand ? mul(amax, number(3, 2)) : amax, six);
+		x = mul(is_zero(x) ? number(1, 1) : x, number(256, 1));
+		return to_scale(o, clamp(div(x, div(tensor_amax & ~F32_SIGN, six)), number(1, 512), number(448, 1)), &rne);
 	case MXFP_RECIPE_GGML:
 		break;
 	}
@@ -203,7 +209,8 @@ static uint32_t quotient(const struct oracle_nvfp4 *o, uint32_t tensor_amax, uin
 		q = div(x, div(sf, g));
 		return is_zero(q) ? 0 : q;
 	case MXFP_RECIPE_MODELOPT:
-	case MXFP_RECIPE_MODELOPT_0_45: /* the sign is q < 0 */
+	case MXFP_RECIPE_MODELOPT_0_45:
+	case MXFP_RECIPE_MODELOPT_4OVER6: /* the sign is q < 0 */
 		q = div(x, mul(sf, g));
 		return is_zero(q) ? 0 : q;
 	default:
@@ -238,16 +245,22 @@ static uint8_t code_of(const struct oracle_nvfp4 *o, uint32_t tensor_amax, uint8
 	return (uint8_t)oracle_encode(&o->e2m1, quotient(o, tensor_amax, scale, x), 0, rounding, random, counts);
 }
 
-/* Section 4: y = fl32(x * S_enc), d = fl32(y - code * sf), summed as section 3 says for a block of 16. */
+/* Section 4: y = fl32(x * S_enc), d = fl32(y - code * sf), or of modelopt-4over6 fl32(x - code * (sf * g)), summed as
+   section 3 says for a block of 16. */
 static uint32_t candidate_error(const struct oracle_nvfp4 *o, uint32_t tensor_amax, uint8_t scale,
                                 const uint32_t x[NVFP4_BLOCK])
 {
-	uint32_t d[NVFP4_BLOCK], s = encode_scale(o, tensor_amax);
+	uint32_t d[NVFP4_BLOCK], s = encode_scale(o, tensor_amax), sf = value_of_scale(o, scale);
 	struct mxfp_counts counts = {0};
+	bool divides;
 
+	if (o->recipe == MXFP_RECIPE_MODELOPT_4OVER6) {
+		s = number(1, 1);
+		sf = mul(sf, oracle_nvfp4_tensor_scale(o, tensor_amax, &divides));
+	}
 	for (size_t i = 0; i < NVFP4_BLOCK; i++) {
 		uint8_t code = code_of(o, tensor_amax, scale, x[i], &rne, 0, &counts);
-		d[i] = sub(mul(x[i], s), mul(oracle_decode(o->e2m1.format, code), value_of_scale(o, scale)));
+		d[i] = sub(mul(x[i], s), mul(oracle_decode(o->e2m1.format, code), sf));
 	}
 	return oracle_squared_error(d, NVFP4_BLOCK);
 }
@@ -257,7 +270,7 @@ static uint8_t chosen_scale(const struct oracle_nvfp4 *o, uint32_t tensor_amax, 
 {
 	uint8_t six = block_scale(o, tensor_amax, amax, false), four;
 
-	if (o->recipe != MXFP_RECIPE_4OVER6)
+	if (o->recipe != MXFP_RECIPE_4OVER6 && o->recipe != MXFP_RECIPE_MODELOPT_4OVER6)
 		return six;
 	four = block_scale(o, tensor_amax, amax, true);
 	return less(candidate_error(o, tensor_amax, four, x), candidate_error(o, tensor_amax, six, x)) ? four : six;

@@ -17,7 +17,7 @@ static const enum mxfp_format formats[] = {MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_M
 
 enum {
 	N_FORMATS = sizeof formats / sizeof formats[0],
-	N_RULES = MXFP_RULE_TRN3 + 1,
+	N_RULES = MXFP_RULE_LOG_NEAREST + 1,
 	N_MODES = MXFP_ROUND_SR + 1,
 	MOST_BLOCKS = 8 /* in a row */
 };
@@ -148,6 +148,31 @@ TEST_LOOP(blocks_are_those_of_exact_arithmetic, N_FORMATS * N_RULES * N_MODES)
 		options.via_bf16 = (_i + turn) % 5 == 0;
 		matrix_fill(&m, &r);
 		quantize_and_check(&m, &oracles[f], &options);
+	}
+	matrix_free(&m);
+}
+
+/* A row for each of the lowest exponents of amax, where scales are clamped and elements are subnormals of binary32. The
+   significand of amax is below every threshold or any, and the other numbers go down to its last places. */
+TEST_LOOP(smallest_scales, N_FORMATS * N_RULES)
+{
+	enum { FIELDS = 48 };
+	struct random r = {suite_seed() + (uint64_t)_i};
+	struct mxfp_quantize_options options = options_of(&r);
+	struct matrix m = matrix_of(formats[_i / N_RULES], FIELDS, 2 * MX_BLOCK, 0);
+	uint32_t *x = m.src;
+
+	options.rule = (enum mxfp_rule)(_i % N_RULES);
+	for (int turn = 0; turn < 3; turn++) {
+		options.round = turn != 1 ? MXFP_ROUND_RNE : MXFP_ROUND_SR;
+		for (size_t i = 0; i < m.rows * m.cols; i++) {
+			const uint32_t field = (uint32_t)(i / m.cols), bits = field << 23 | random_below(&r, 1 << (turn < 2 ? 18 : 23));
+
+			const uint32_t below = (uint32_t)(i % MX_BLOCK % 20) << 23;
+
+			x[i] = (bits >= below ? bits - below : bits >> i % 20) | random_below(&r, 2) << 31;
+		}
+		quantize_and_check(&m, &oracles[_i / N_RULES], &options);
 	}
 	matrix_free(&m);
 }

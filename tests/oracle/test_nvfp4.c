@@ -12,7 +12,7 @@
 #include "oracle/oracle_nvfp4.h"
 #include "suite.h"
 
-enum { N_RECIPES = MXFP_RECIPE_4OVER6 + 1, N_MODES = MXFP_ROUND_SR + 1, N_POLICIES = MXFP_NON_FINITE_SATURATE + 1 };
+enum { N_RECIPES = MXFP_RECIPE_MODELOPT_4OVER6 + 1, N_MODES = MXFP_ROUND_SR + 1, N_POLICIES = MXFP_NON_FINITE_SATURATE + 1 };
 
 static struct oracle_nvfp4 oracle;
 
@@ -146,7 +146,7 @@ TEST_LOOP(rounding_boundaries, N_RECIPES)
 
 	for (int turn = 0; turn < 6; turn++) {
 		float amax = mxfp_f32_from_bits(random_f32_between(&r, -100, 100) & ~F32_SIGN);
-		double unit = one_level ? 1 : (double)amax / (_i == MXFP_RECIPE_4OVER6 ? 1536 : 2688);
+		double unit = one_level ? 1 : (double)amax / (_i == MXFP_RECIPE_4OVER6 || _i == MXFP_RECIPE_MODELOPT_4OVER6 ? 1536 : 2688);
 
 		options.tensor_amax = &amax;
 		for (size_t i = 0; i < COLS; i++) {

@@ -6,7 +6,7 @@
 
 #include "suite.h"
 
-enum { BLOCK = 16, N_RECIPES = MXFP_RECIPE_4OVER6 + 1 };
+enum { BLOCK = 16, N_RECIPES = MXFP_RECIPE_MODELOPT_4OVER6 + 1 };
 
 /* With a tensor amax of 6 * 448 (4over6: 6 * 256) the tensor scale is 1, and 6 in a block makes its
    scale 1 too; so the elements are rounded as they are. */
@@ -40,6 +40,10 @@ static const uint8_t rne_codes[] = {7, 15, 0, 2, 2, 4, 4, 6, 6, 8, 1, 8, 0, 10, 
 static const uint8_t no_zero_sign_codes[] = {7, 15, 0, 2, 2, 4, 4, 6, 6, 8, 1, 0, 0, 10, 6, 13};
 /* ggml: ties to the smaller magnitude, and no negative zero. */
 static const uint8_t ggml_codes[] = {7, 15, 0, 1, 2, 3, 4, 5, 6, 0, 1, 0, 0, 10, 6, 13};
+/* modelopt-4over6 at 1.5: .75, 1.5, 2.25, 3, 4.5 and 6 have the codes 1 to 6. The squared errors are 1.193 there, 1.870 at 1. */
+static const uint8_t codes_at_four[] = {6, 14, 0, 1, 2, 2, 3, 4, 5, 8, 0, 0, 0, 9, 5, 12};
+static const uint8_t modelopt_zeros[BLOCK] = {0, 8, 0, 0, 0, 8, 0};
+static const uint8_t threes_at_448[BLOCK] = {0, 8};
 static const uint8_t sevens[] = {7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 15};
 static const uint8_t code_sixes[] = {6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 14};
 
@@ -65,6 +69,16 @@ static const struct {
 	{MXFP_RECIPE_4OVER6, 1536, sixes, 0x3F800000, 0x38, sevens},
 	/* 4 as 6 * 0.6875 errs by 0.125, as 4 * 1 not at all. */
 	{MXFP_RECIPE_4OVER6, 1536, fours, 0x3F800000, 0x38, code_sixes},
+	{MXFP_RECIPE_MODELOPT_4OVER6, 1536, sixes, 0x3F800000, 0x38, sevens},
+	{MXFP_RECIPE_MODELOPT_4OVER6, 1536, fours, 0x3F800000, 0x38, code_sixes},
+	{MXFP_RECIPE_MODELOPT_4OVER6, 1536, elements, 0x3F800000, 0x3C, codes_at_four},
+	/* 6/1536 = 2^-8: the block scale is 256, and at 4 384. */
+	{MXFP_RECIPE_MODELOPT_4OVER6, 6, sixes, 0x3B800000, 0x78, sevens},
+	/* 2^-140 / 6 is 85 * 2^-149, and 256 that of it; g is 2^-140, so no number is as large as half of 256 g. */
+	{MXFP_RECIPE_MODELOPT_4OVER6, 0x1p-140F, modelopt_tiny, 0x00000200, 0x78, modelopt_zeros},
+	{MXFP_RECIPE_MODELOPT_4OVER6, 1536, underflowing, 0x3F800000, 0x01, clamped_codes},
+	/* 256 / 0 is Inf. */
+	{MXFP_RECIPE_MODELOPT_4OVER6, 0, threes, 0x3F800000, 0x7E, threes_at_448},
 	{MXFP_RECIPE_TORCHAO, 0x1p-127F, torchao_tiny, 0x03000000, 0x08, torchao_tiny_codes},
 	{MXFP_RECIPE_MODELOPT, 0x1p-140F, modelopt_tiny, 0x00000200, 0x23, modelopt_tiny_codes},
 	{MXFP_RECIPE_MODELOPT_0_45, 0x1p-140F, modelopt_tiny, 0x00000200, 0x23, modelopt_tiny_codes},
@@ -110,6 +124,7 @@ static const struct {
 	[MXFP_RECIPE_TE] = {0x00, 8},       [MXFP_RECIPE_TORCHAO] = {0x08, 8}, [MXFP_RECIPE_TORCHAO_1] = {0x08, 8},
 	[MXFP_RECIPE_GGML] = {0x00, 0},     [MXFP_RECIPE_4OVER6] = {0x00, 8},  [MXFP_RECIPE_COMPRESSED_TENSORS] = {0x20, 0},
 	[MXFP_RECIPE_MODELOPT] = {0x38, 0}, [MXFP_RECIPE_MODELOPT_0_45] = {0x38, 0},
+	[MXFP_RECIPE_MODELOPT_4OVER6] = {0x7E, 0}, /* in a tensor of amax 1, 256 * 6 is past 448 */
 };
 
 TEST_LOOP(zero_blocks_have_the_byte_of_the_recipe, 2 * N_RECIPES)

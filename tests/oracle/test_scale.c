@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 
+#include "bits.h"
 #include "oracle/inputs.h"
 #include "oracle/oracle_mx.h"
 #include "suite.h"
@@ -12,7 +13,7 @@
 static const enum mxfp_format elements[] = {MXFP_FORMAT_E5M2, MXFP_FORMAT_E4M3, MXFP_FORMAT_E3M2,
                                             MXFP_FORMAT_E2M3, MXFP_FORMAT_E2M1, MXFP_FORMAT_INT8};
 
-enum { N_ELEMENTS = sizeof elements / sizeof elements[0], N_RULES = MXFP_RULE_TRN3 + 1 };
+enum { N_ELEMENTS = sizeof elements / sizeof elements[0], N_RULES = MXFP_RULE_LOG_NEAREST + 1 };
 
 static struct oracle oracles[N_ELEMENTS];
 
@@ -41,6 +42,19 @@ TEST_LOOP(thresholds_at_every_exponent, N_ELEMENTS * N_RULES)
 			compare(rule, o, amax - 1);
 			suite_compared(3);
 		}
+}
+
+/* The only threshold that is no such k / 128. */
+TEST_LOOP(largest_over_root_of_two, N_ELEMENTS)
+{
+	const struct oracle *o = &oracles[_i];
+	double edge = mpfr_get_d(o->magnitude[o->n - 1], MPFR_RNDN) / 1.4142135623730950488;
+	uint32_t near = mxfp_f32_bits((float)edge) & 0x7FFFFF;
+
+	for (uint32_t field = 1; field < 255; field++)
+		for (uint32_t i = 0; i < 9; i++)
+			compare(MXFP_RULE_LOG_NEAREST, o, (field << 23 | near) - 4 + i);
+	suite_compared(254 * 9);
 }
 
 /* Subnormals: the exponent is that of the leading bit, wherever it is. */
@@ -116,6 +130,28 @@ TEST(values_by_hand)
 		{MXFP_FORMAT_E5M2, MXFP_RULE_CEIL, 0x00000001, -127},  /* -164 clamps */
 		{MXFP_FORMAT_INT8, MXFP_RULE_FLOOR, 0x00400000, -127}, /* 2^-127 */
 		{MXFP_FORMAT_INT8, MXFP_RULE_FLOOR, 0x00800000, -126},
+		{MXFP_FORMAT_E2M1, MXFP_RULE_RNE, 0x408FFFFF, -1},     /* 4.5 = 0.75 * 6 is the tie of 2^-1 and 2^0 */
+		{MXFP_FORMAT_E2M1, MXFP_RULE_RNE, 0x40900000, 0},
+		{MXFP_FORMAT_E2M1, MXFP_RULE_RNE, 0x40FFFFFF, 0},
+		{MXFP_FORMAT_E4M3, MXFP_RULE_RNE, 0x43A7FFFF, -1},     /* 336 = 0.75 * 448 */
+		{MXFP_FORMAT_E4M3, MXFP_RULE_RNE, 0x43A80000, 0},
+		{MXFP_FORMAT_INT8, MXFP_RULE_RNE, 0x3FBE7FFF, -1},     /* 0.75 * 127/64 */
+		{MXFP_FORMAT_INT8, MXFP_RULE_RNE, 0x3FBE8000, 0},
+		/* The least significand t with 2 t^2 >= the largest's squared, for each format. */
+		{MXFP_FORMAT_E2M1, MXFP_RULE_LOG_NEAREST, 0x4087C3B6, -1}, /* 6 / sqrt 2 = 4.24264 */
+		{MXFP_FORMAT_E2M1, MXFP_RULE_LOG_NEAREST, 0x4087C3B7, 0},
+		{MXFP_FORMAT_E2M3, MXFP_RULE_LOG_NEAREST, 0x40A9B4A4, -1},
+		{MXFP_FORMAT_E2M3, MXFP_RULE_LOG_NEAREST, 0x40A9B4A5, 0},
+		{MXFP_FORMAT_E3M2, MXFP_RULE_LOG_NEAREST, 0x419E6454, -1},
+		{MXFP_FORMAT_E3M2, MXFP_RULE_LOG_NEAREST, 0x419E6455, 0},
+		{MXFP_FORMAT_E4M3, MXFP_RULE_LOG_NEAREST, 0x439E6454, -1}, /* 448 / sqrt 2 = 316.784 */
+		{MXFP_FORMAT_E4M3, MXFP_RULE_LOG_NEAREST, 0x439E6455, 0},
+		{MXFP_FORMAT_E5M2, MXFP_RULE_LOG_NEAREST, 0x471E6454, -1},
+		{MXFP_FORMAT_E5M2, MXFP_RULE_LOG_NEAREST, 0x471E6455, 0},
+		{MXFP_FORMAT_INT8, MXFP_RULE_LOG_NEAREST, 0x3FB39AE9, -1},
+		{MXFP_FORMAT_INT8, MXFP_RULE_LOG_NEAREST, 0x3FB39AEA, 0},
+		{MXFP_FORMAT_E2M1, MXFP_RULE_LOG_NEAREST, 0x7F7FFFFF, 125}, /* log2(FLT_MAX / 6) = 125.415 */
+		{MXFP_FORMAT_E2M1, MXFP_RULE_LOG_NEAREST, 0x00000001, -127},
 	};
 
 	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
@@ -124,6 +160,7 @@ TEST(values_by_hand)
 	suite_compared(sizeof known / sizeof known[0]);
 }
 
+/* Two rules may have one less. */
 TEST_LOOP(rules_stay_within_one_of_floor, N_ELEMENTS)
 {
 	const struct oracle *o = &oracles[_i];
@@ -134,7 +171,9 @@ TEST_LOOP(rules_stay_within_one_of_floor, N_ELEMENTS)
 		int floor = mxfp_ref_scale(MXFP_RULE_FLOOR, o->format, amax);
 		for (int rule = 0; rule < N_RULES; rule++) {
 			int s = mxfp_ref_scale((enum mxfp_rule)rule, o->format, amax);
-			if (s < floor || s > floor + 1 || s < -127 || s > 127)
+			int least = rule == MXFP_RULE_RNE || rule == MXFP_RULE_LOG_NEAREST ? floor - 1 : floor;
+
+			if (s < least || s > least + 1 || s < -127 || s > 127)
 				ck_abort_msg("%s rule %d amax %08" PRIX32 ": %d", o->format->name, rule, amax, s);
 		}
 	}

@@ -13,9 +13,9 @@
 static const char *const names[][19] = {
 	[MXFP_OPTION_ROUND] = {"rne", "rna", "rhz", "rtz", "rtp", "rtn", "sr"},
 	[MXFP_OPTION_OVERFLOW] = {"sat", "ovf"},
-	[MXFP_OPTION_RULE] = {"mse", "floor", "ceil", "even", "even-m1", "rceil", "fit", "trn3"},
+	[MXFP_OPTION_RULE] = {"mse", "floor", "ceil", "even", "even-m1", "rceil", "fit", "trn3", "rne", "log-nearest"},
 	[MXFP_OPTION_RECIPE] = {"te", "torchao", "torchao-1", "compressed-tensors", "modelopt", "modelopt-0.45",
-	                        "ggml", "4over6"},
+	                        "ggml", "4over6", "modelopt-4over6"},
 	[MXFP_OPTION_NON_FINITE] = {"propagate", "error", "saturate"},
 	[MXFP_OPTION_ACC] = {"exact", "chain"},
 	[MXFP_OPTION_FUNCTION] = {"identity", "relu", "leaky-relu", "exp", "exp2", "log", "tanh", "sigmoid", "silu",

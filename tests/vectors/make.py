@@ -13,6 +13,7 @@ import numpy as np
 
 import casts
 import inputs
+import nearest
 import quantizers
 
 
@@ -90,9 +91,11 @@ def main():
         "onnxruntime": "onnxruntime " + found["onnxruntime"],
         "ggml": "libggml " + found["ggml"],
         "gguf-py": "gguf-py " + found["gguf"],
+        "mlx": "ml-explore/mlx ",  # and a version
     }
     casts.run(recorder, by)
     quantizers.run(recorder, by)
+    nearest.run(recorder, by)
     recorder.finish()
     print(f"{len(recorder.cases)} cases; Python {sys.version.split()[0]}")
     for name, version in sorted(found.items()):

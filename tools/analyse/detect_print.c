@@ -84,11 +84,10 @@ static double percent(uint64_t part, uint64_t whole)
 	return whole == 0 ? 100 : 100.0 * (double)part / (double)whole;
 }
 
-/* Prints " A, B or C", the values that the living ways have of the choice that `value` tells, and returns how many. */
-static size_t print_values(const struct detect_group *group,
-                         const char *value(const struct detect_ways *ways, const struct detect_way *way))
+/* The values that the living ways have of the choice that `value` tells, each once. Returns how many. */
+static size_t find_values(const char *names[DETECT_WAYS_MAX], const struct detect_group *group,
+                          const char *value(const struct detect_ways *ways, const struct detect_way *way))
 {
-	const char *names[DETECT_WAYS_MAX];
 	size_t n = 0;
 
 	for (size_t i = 0; i < group->ways->n; i++) {
@@ -100,23 +99,43 @@ static size_t print_values(const struct detect_group *group,
 		if (!known)
 			names[n++] = name;
 	}
+	return n;
+}
+
+/* Prints them as " A, B or C". */
+static size_t print_values(const struct detect_group *group,
+                           const char *value(const struct detect_ways *ways, const struct detect_way *way))
+{
+	const char *names[DETECT_WAYS_MAX];
+	const size_t n = find_values(names, group, value);
+
 	for (size_t i = 0; i < n; i++)
 		printf("%s%s", i == 0 ? " " : i + 1 < n ? ", " : " or ", names[i]);
 	return n;
+}
+
+/* A line for each rule or recipe: what it does, and whose it is. */
+static void print_makers(const struct detect_group *group)
+{
+	const char *names[DETECT_WAYS_MAX], *meanings[DETECT_WAYS_MAX];
+	const size_t n = find_values(names, group, choice_of);
+
+	find_values(meanings, group, meaning_of);
+	for (size_t i = 0; i < n; i++)
+		printf("%s: %s\n", names[i], meanings[i]);
 }
 
 /* What all living ways have is said; what some can do without is not. */
 static void print_exact(const struct detect_group *group)
 {
 	bool via = true, no_negative_zero = true;
-	size_t n = 1, first = SIZE_MAX;
+	size_t n = 1;
 
 	for (size_t i = 0; i < group->ways->n; i++) {
 		const struct detect_way *way = &group->ways->items[i];
 
 		if (!group->result.alive[i])
 			continue;
-		first = first == SIZE_MAX ? i : first;
 		via &= way->via != MXFP_FORMAT_F32;
 		no_negative_zero &= way->no_negative_zero;
 	}
@@ -130,8 +149,7 @@ static void print_exact(const struct detect_group *group)
 	}
 	printf("%s%s\n", no_negative_zero ? ", no -0" : "",
 	       n > 1 ? "; nothing in these data tells them apart" : "");
-	printf("%s: %s\n", choice_of(group->ways, &group->ways->items[first]),
-	       meaning_of(group->ways, &group->ways->items[first]));
+	print_makers(group);
 }
 
 static void print_nearest(const struct detect_group *group, size_t nearest)

@@ -41,6 +41,7 @@ struct lint {
 	bool ignored[N_LINT_CHECKS];
 	size_t n_weights;
 	struct lint_weight *weights; /* sorted by name */
+	size_t n_scaled;             /* besides, of 8-bit floats with scales that are numbers (scaled.h) */
 	bool *is_part;               /* of model->by_name: whether it is a part of one of these */
 	bool refused;                /* meaning.h refuses it, so that numbers of quantized tensors are not known */
 	bool has_foreign;            /* some weights are of a layout that is known by name alone */
@@ -84,6 +85,7 @@ int lint_meaning(struct lint *lint, struct error *error);
 int lint_config(struct lint *lint, struct error *error);
 int lint_shapes(struct lint *lint, struct error *error);
 int lint_fused(struct lint *lint, struct error *error);
+int lint_scaled(struct lint *lint, struct error *error);
 int lint_order(struct lint *lint, struct error *error);
 int lint_blocks(struct lint *lint, struct error *error);
 

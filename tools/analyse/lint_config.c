@@ -37,30 +37,37 @@ struct config_check {
 	struct entries ignored;
 	struct entries targets;   /* names of modules; without any, every linear one is meant */
 	bool targets_classes;     /* so too with the name of a class */
+	bool by_scales;           /* loaders go by scales, and no list says what is not quantized */
+	bool lists_optional;      /* or know it without a list */
 	char *module;             /* memory for a name */
 	size_t module_size;
 };
 
+static int add_entry(struct entries *entries, const char *text, struct error *error)
+{
+	if (entries->n == entries->capacity) {
+		size_t more = entries->capacity == 0 ? 64 : 2 * entries->capacity;
+		const char **moved = realloc(entries->texts, more * sizeof *moved);
+
+		if (moved == NULL)
+			return fail_memory(error);
+		entries->texts = moved;
+		entries->capacity = more;
+	}
+	entries->texts[entries->n++] = text;
+	return EXIT_OK;
+}
+
 static int add_entries(struct entries *entries, const json_t *list, struct error *error)
 {
+	int code = EXIT_OK;
 	size_t i;
 	json_t *item;
 
-	json_array_foreach(list, i, item) {
-		if (!json_is_string(item))
-			continue;
-		if (entries->n == entries->capacity) {
-			size_t more = entries->capacity == 0 ? 64 : 2 * entries->capacity;
-			const char **moved = realloc(entries->texts, more * sizeof *moved);
-
-			if (moved == NULL)
-				return fail_memory(error);
-			entries->texts = moved;
-			entries->capacity = more;
-		}
-		entries->texts[entries->n++] = json_string_value(item);
-	}
-	return EXIT_OK;
+	json_array_foreach(list, i, item)
+		if (json_is_string(item) && code == EXIT_OK)
+			code = add_entry(entries, json_string_value(item), error);
+	return code;
 }
 
 static bool is_expression(const char *text)
@@ -149,6 +156,19 @@ static const json_t *quantization_config(const struct config_check *c)
 	return meaning_section(c->lint->model->config);
 }
 
+/* Modules of which a section for programs that go by scales says under their names that they are not quantized. */
+static int add_false(struct entries *entries, const json_t *section, struct error *error)
+{
+	int code = EXIT_OK;
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)section, key, value)
+		if (json_is_false(value) && code == EXIT_OK)
+			code = add_entry(entries, key, error);
+	return code;
+}
+
 static int read_lists(struct config_check *c, struct error *error)
 {
 	static const char *const keys[] = {"ignore", "modules_to_not_convert", "exclude", "ignored_layers",
@@ -167,6 +187,8 @@ static int read_lists(struct config_check *c, struct error *error)
 	json_object_foreach((json_t *)(uintptr_t)groups, key, group)
 		if (code == EXIT_OK)
 			code = add_entries(&c->targets, json_object_get(group, "targets"), error);
+	if (code == EXIT_OK && c->by_scales)
+		code = add_false(&c->ignored, quantization_config(c), error);
 	for (size_t i = 0; i < c->targets.n; i++)
 		c->targets_classes |= strpbrk(c->targets.texts[i], ".:*") == NULL;
 	if (code == EXIT_OK)
@@ -230,7 +252,7 @@ static bool is_plain(const struct lint *lint)
 {
 	const struct model *model = lint->model;
 
-	if (lint->has_foreign)
+	if (lint->has_foreign || lint->n_scaled > 0)
 		return false;
 	for (size_t i = 0; i < model->n_tensors; i++)
 		if (dtype_info(model->by_name[i].tensor->dtype)->bits < 16 ||
@@ -245,18 +267,22 @@ static int check_lists(struct config_check *c, struct error *error)
 	bool stated = c->hf_quant_config != NULL || json_object_size(quantization_config(c)) > 0;
 	int code = EXIT_OK;
 
-	if (!stated && c->lint->n_weights > 0)
+	if (!stated && c->lint->n_weights + c->lint->n_scaled > 0)
 		return lint_find(c->lint, LINT_CONFIG, &place, error,
 		                 "%zu weights are quantized, and config.json has no quantization_config",
-		                 c->lint->n_weights);
+		                 c->lint->n_weights + c->lint->n_scaled);
 	if (stated && c->lint->n_weights == 0 && is_plain(c->lint))
 		return lint_find(c->lint, LINT_CONFIG, &place, error,
 		                 "config.json has a quantization_config, and no tensor is quantized; remove it from the file");
+	const struct layout *layout = meaning_layout(quantization_config(c));
+	c->by_scales = layout != NULL && layout->by_scales;
+	c->lists_optional = layout != NULL && layout->lists_optional;
 	if (stated)
 		code = read_lists(c, error);
 	if (stated && code == EXIT_OK)
 		code = check_skipped(c, error);
-	if (stated && code == EXIT_OK && c->lint->n_weights > 0)
+	if (stated && code == EXIT_OK && c->lint->n_weights > 0 && !c->by_scales &&
+	    !(c->lists_optional && c->ignored.n == 0))
 		code = check_unlisted(c, error);
 	return code;
 }

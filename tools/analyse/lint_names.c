@@ -12,6 +12,7 @@
 #include "io/json.h"
 #include "io/member.h"
 #include "model/foreign.h"
+#include "model/scaled.h"
 
 /* Tensors of which a model has many or none: they are one finding. */
 struct tally {
@@ -130,9 +131,17 @@ static int look_at(struct naming *n, size_t i)
 	struct quantized q;
 	const char *name;
 	struct error wrong;
+	const struct tensor *codes = NULL;
 	bool foreign = false;
 	int code = quantized_owner(&q, &name, n->lint->model, at->tensor, &n->lint->arena, &wrong), of_foreign = EXIT_OK;
 
+	if (code == EXIT_OK && name == NULL)
+		code = scaled_owner(&codes, n->lint->model, at->tensor, &wrong);
+	if (code == EXIT_OK && codes != NULL) {
+		n->lint->is_part[i] = true;
+		n->lint->n_scaled += codes == at->tensor;
+		return EXIT_OK;
+	}
 	if (code == EXIT_INPUT || (code == EXIT_OK && name == NULL))
 		of_foreign = find_foreign(n, at, &foreign);
 	n->lint->is_part[i] = code != EXIT_OK || name != NULL || foreign;

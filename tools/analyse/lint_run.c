@@ -30,7 +30,7 @@ static int ignore(struct lint *lint, const char *name, struct error *error)
 static int run_checks(struct lint *lint, struct error *error)
 {
 	static int (*const groups[])(struct lint *lint, struct error *error) = {
-		lint_names, lint_meaning, lint_config, lint_shapes, lint_fused, lint_order, lint_blocks,
+		lint_names, lint_meaning, lint_config, lint_shapes, lint_fused, lint_scaled, lint_order, lint_blocks,
 	};
 	int code = EXIT_OK;
 
@@ -41,7 +41,7 @@ static int run_checks(struct lint *lint, struct error *error)
 
 bool lint_unchecked(const struct lint *lint)
 {
-	return lint->n_weights == 0 && (lint->has_foreign || lint->refused);
+	return lint->n_weights + lint->n_scaled == 0 && (lint->has_foreign || lint->refused);
 }
 
 static int print_summary(const struct lint *lint, struct error *error)
@@ -50,7 +50,7 @@ static int print_summary(const struct lint *lint, struct error *error)
 
 	if (!lint->settings->json) {
 		printf("%zu tensors, %zu quantized weights: errors %zu, warnings %zu, notes %zu%s\n",
-		       lint->model->n_tensors, lint->n_weights, n[0], n[1], n[2],
+		       lint->model->n_tensors, lint->n_weights + lint->n_scaled, n[0], n[1], n[2],
 		       lint_unchecked(lint) ? "; nothing was checked, for mxfp reads none of the weights" : "");
 		return EXIT_OK;
 	}
@@ -58,7 +58,7 @@ static int print_summary(const struct lint *lint, struct error *error)
 	int code = facts_print_part(stdout, json_pack("{s:o, s:I, s:I, s:b, s:I, s:I, s:I}", "path",
 	                                              facts_text(lint->model->path), "tensors",
 	                                              (json_int_t)lint->model->n_tensors, "quantized",
-	                                              (json_int_t)lint->n_weights, "checked",
+	                                              (json_int_t)(lint->n_weights + lint->n_scaled), "checked",
 	                                              (int)!lint_unchecked(lint), "errors", (json_int_t)n[0],
 	                                              "warnings", (json_int_t)n[1], "notes", (json_int_t)n[2]),
 	                            JSON_INDENT(2), error);

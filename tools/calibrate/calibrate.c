@@ -55,10 +55,13 @@ static int check_plan(const struct running *r, struct error *error)
 	for (size_t i = 0; i < plan->n_entries; i++) {
 		const struct quantize_entry *entry = &plan->entries[i];
 
+		const enum mxfp_recipe recipe = entry->choice.recipe;
+
 		if (entry->quantized && mxfp_format_get_info(entry->choice.format)->tensor_scale &&
-		    entry->choice.recipe == MXFP_RECIPE_4OVER6)
-			return fail_tensor(error, entry->file->path, entry->source->name, "would become nvfp4 by recipe 4over6, whose choice of "
-			                   "scales need not keep calibrated weights; give another recipe");
+		    (recipe == MXFP_RECIPE_4OVER6 || recipe == MXFP_RECIPE_MODELOPT_4OVER6))
+			return fail_tensor(error, entry->file->path, entry->source->name, "would become nvfp4 by recipe %s, whose choice of "
+			                   "scales need not keep calibrated weights; give another recipe",
+			                   mxfp_option_name(MXFP_OPTION_RECIPE, (int)recipe));
 		if (entry->quantized && quantize_in_squares(&entry->choice))
 			return fail_tensor(error, entry->file->path, entry->source->name, "would become squares of 32 x 32, for whose scales "
 			                   "no rows are calibrated; give the recipe block 1x32");

@@ -47,7 +47,7 @@ static int write_chosen(const struct chosen *c, const struct trial *trial, const
 		.transient = true,
 		.quiet = true,
 	};
-	int code = meaning_open(&model, c->in, MEANING_READS, error);
+	int code = meaning_open(&model, c->in, MEANING_DECODES, error);
 
 	if (code == EXIT_OK)
 		code = corpus_open(&corpus, &model, &c->corpus, error);

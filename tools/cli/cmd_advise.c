@@ -576,7 +576,7 @@ static int open_and_advise(struct settings *s, struct error *error)
 	int code = select_compile(&s->select, error);
 
 	if (code == EXIT_OK)
-		code = meaning_open(&model, s->in, MEANING_FOLDS, error);
+		code = meaning_open(&model, s->in, MEANING_DECODES, error);
 	if (code != EXIT_OK)
 		return code;
 	if (model_quantized_by(&model) != NULL)

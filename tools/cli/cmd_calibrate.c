@@ -212,7 +212,7 @@ static int run_options(struct options *o, struct error *error)
 	if (code == EXIT_OK)
 		code = check_trial_used(&trial, error);
 	if (code == EXIT_OK)
-		code = meaning_open(&model, o->settings.in, MEANING_READS, error);
+		code = meaning_open(&model, o->settings.in, MEANING_DECODES, error);
 	if (code == EXIT_OK)
 		code = calibrate(o, &model, &trial, error);
 	model_close(&model);

@@ -14,7 +14,7 @@
 #include "io/directory.h"
 #include "io/facts.h"
 #include "io/output.h"
-#include "quantize/part.h"
+#include "model/part.h"
 
 enum { OPERANDS_MAX = 4096 };
 
@@ -106,25 +106,37 @@ static int take_files(struct merge *merge, const struct output *output, struct e
 	return code;
 }
 
-static int print_json(const struct merge *merge, const struct mxfp_counts *sum, struct error *error)
+static int print_json(const struct merge *merge, const struct mxfp_counts *sum, uint64_t exact, uint64_t rounded,
+                      struct error *error)
 {
 	json_t *facts = json_pack("{s:o, s:I, s:I, s:I}", "output", facts_text(merge->out), "parts", (json_int_t)merge->n,
 	                          "files", (json_int_t)merge->n_files, "bytes", (json_int_t)merge->bytes);
 
-	return facts_print(stdout, facts_update(facts, counts_weights_facts(sum)), error);
+	if (merge->parts[0].converted)
+		facts_update(facts, json_pack("{s:I, s:I}", "exact", (json_int_t)exact, "rounded", (json_int_t)rounded));
+	else
+		facts_update(facts, counts_weights_facts(sum));
+	return facts_print(stdout, facts, error);
 }
 
 static int print_summary(const struct merge *merge, struct error *error)
 {
 	struct mxfp_counts sum = {0};
+	uint64_t exact = 0, rounded = 0;
 
-	for (size_t i = 0; i < merge->n; i++)
+	for (size_t i = 0; i < merge->n; i++) {
 		counts_add(&sum, &merge->parts[i].counts);
+		exact += merge->parts[i].exact;
+		rounded += merge->parts[i].rounded;
+	}
 	if (merge->json)
-		return print_json(merge, &sum, error);
+		return print_json(merge, &sum, exact, rounded, error);
 	printf("%zu parts: %zu files, %" PRIu64 " bytes\n", merge->n, merge->n_files, merge->bytes);
-	printf("saturated %" PRIu64 ", flushed to zero %" PRIu64 ", NaN %" PRIu64 ", Inf %" PRIu64 "\n", sum.saturated,
-	       sum.flushed, sum.nan, sum.inf);
+	if (merge->parts[0].converted)
+		printf("%" PRIu64 " blocks are exact, %" PRIu64 " were rounded\n", exact, rounded);
+	else
+		printf("saturated %" PRIu64 ", flushed to zero %" PRIu64 ", NaN %" PRIu64 ", Inf %" PRIu64 "\n", sum.saturated,
+		       sum.flushed, sum.nan, sum.inf);
 	printf("written to ");
 	print_printable(stdout, merge->out);
 	putchar('\n');
@@ -149,9 +161,9 @@ static enum parsed parse(int argc, char **argv, struct merge *merge, struct erro
 {
 	static const struct usage usage = {
 		"merge PART... -o OUT [options]",
-		"Merges the parts written by mxfp quantize --part 1/N to N/N. The result is\n"
-		"byte-identical to that of one run. Files are hard-linked if possible, and copied\n"
-		"otherwise.",
+		"Merges the parts written by mxfp quantize or convert --part 1/N to N/N. The\n"
+		"result is byte-identical to that of one run. Files are hard-linked if possible,\n"
+		"and copied otherwise.",
 		"  mxfp merge part1 part2 part3 part4 -o model-mxfp4",
 	};
 	const struct option_spec options[] = {

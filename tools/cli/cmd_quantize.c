@@ -68,7 +68,7 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of activations, which is only recorded",
 		 &s->activation_rule},
 		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE",
-		 "how NVFP4 scales are computed; the layouts modelopt and gguf have defaults of their own", &s->choice.recipe},
+		 "how NVFP4 scales are computed; the layouts modelopt, mlx and gguf have defaults of their own", &s->choice.recipe},
 		{"fuse", 0, OPTION_FLAG, NULL, "give NVFP4 weights that loaders fuse (q, k, v; gate, up) one tensor scale, as "
 		 "--preset nvfp4 does",
 		 &s->fuse},
@@ -176,6 +176,9 @@ static int check_choice(const struct quantize_settings *s, const struct quantize
 		            "--layout %s", where, s->layout->name, layouts[0]->name);
 	if (!mxfp_format_get_info(choice->format)->tensor_scale)
 		return EXIT_OK;
+	if (!layout_holds_recipe(s->layout, (enum mxfp_recipe)choice->recipe) && !layout_holds_tensor_scale(s->layout))
+		return fail(error, EXIT_USAGE, "%s: --nvfp4-recipe %s: it has a tensor scale, for which layout %s has no place; "
+		            "give torchao-1 or ggml", where, recipe, s->layout->name);
 	if (!layout_holds_recipe(s->layout, (enum mxfp_recipe)choice->recipe))
 		return fail(error, EXIT_USAGE, "%s: --nvfp4-recipe %s: its tensor scale %s, and that of layout %s %s; "
 		            "give %s%storchao-1 or ggml", where, recipe, s->layout->divides ? "multiplies" : "divides",
@@ -334,7 +337,7 @@ static int run_settings(struct quantize_settings *settings, const struct texts *
 	if (code == EXIT_OK)
 		code = select_compile(&settings->select, error);
 	if (code == EXIT_OK)
-		code = meaning_open(&model, settings->in, MEANING_FOLDS, error);
+		code = meaning_open(&model, settings->in, MEANING_DECODES, error);
 	if (code != EXIT_OK)
 		return code;
 	if (settings->layout->one_expert_each)

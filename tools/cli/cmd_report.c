@@ -256,7 +256,7 @@ static int run_open(const struct settings *s, struct measure_options *options, c
 
 static int open_source(struct model *model, const struct settings *s, struct error *error)
 {
-	int code = meaning_open(model, s->in, MEANING_FOLDS, error);
+	int code = meaning_open(model, s->in, MEANING_DECODES, error);
 
 	if (code == EXIT_OK && model_quantized_by(model) != NULL)
 		code = fail(error, EXIT_INPUT, "%s: is already quantized: %s; give the original, and this with --against",

@@ -94,7 +94,7 @@ static int run(int argc, char **argv, struct error *error)
 
 	if (parsed != PARSED_RUN || code != EXIT_OK)
 		return code;
-	code = meaning_open(&model, o.settings.in, MEANING_FOLDS, error);
+	code = meaning_open(&model, o.settings.in, MEANING_DECODES, error);
 	if (code == EXIT_OK)
 		code = transform_run(&done, &o.settings, &model, error);
 	if (code == EXIT_OK && (o.settings.json || !o.settings.quiet))

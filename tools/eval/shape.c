@@ -556,6 +556,8 @@ static int read_rope(const struct reader *r)
 	if (o.scaling != MXFP_ROTARY_UNSCALED)
 		o.original_positions = (uint32_t)positions;
 	o.no_truncate = json_is_false(json_object_get(rope, "truncate"));
+	s->rope = (struct shape_rope){o.scaling, o.base, divisor, o.factor, positions, o.low_freq_factor, o.high_freq_factor,
+	                              o.beta_fast, o.beta_slow, o.no_truncate};
 	if (s->rotary_cols == 0)
 		s->rotary_cols = s->head_cols;
 	if (s->rotary_cols % 2 != 0 || s->rotary_cols == 0 || s->rotary_cols > s->head_cols)

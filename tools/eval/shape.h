@@ -37,6 +37,14 @@ struct architecture {
 	unsigned has; /* ARCHITECTURE_<WORD> */
 };
 
+/* How frequencies are made, as config.json says it; numbers that it does not say are 0. */
+struct shape_rope {
+	enum mxfp_rotary_scaling scaling;
+	double base, divisor;      /* divisor: of kind `linear`; else 1 */
+	double factor, original_positions, low_freq_factor, high_freq_factor, beta_fast, beta_slow;
+	bool no_truncate;
+};
+
 struct shape {
 	const struct architecture *architecture;
 	const char *path;          /* of config.json or the GGUF file, for errors */
@@ -53,6 +61,7 @@ struct shape {
 	bool qkv_bias, output_bias, mlp_bias; /* layers have one; where they have none, GGUF alone may hold one all the same */
 	bool interleaved;          /* heads rotate in pairs of neighbours, not in halves */
 	size_t rotary_cols;
+	struct shape_rope rope;
 	float *frequencies;        /* rotary_cols / 2 */
 	float attention_factor;    /* of cosines and sines */
 	float clamp;               /* ARCHITECTURE_CLAMPED: the limit of gates */

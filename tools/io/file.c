@@ -154,11 +154,22 @@ void file_close(struct file *file)
 	*file = (struct file){0};
 }
 
+/* Reads bytes from `at` of the data section on, or of what the tensor's decoder makes. */
+static int read_bytes(const struct file *file, const struct tensor *tensor, uint64_t at, void *buffer, size_t n,
+                      struct error *error)
+{
+	if (tensor->decoder == NULL)
+		return handle_read(file->handle, file->header_bytes + at, buffer, n, error);
+	at -= tensor->decoder->base;
+	assert(at % sizeof(float) == 0 && n % sizeof(float) == 0);
+	return tensor->decoder->read(tensor->decoder, at / sizeof(float), buffer, n / sizeof(float), error);
+}
+
 int file_read(const struct file *file, const struct tensor *tensor, uint64_t from, void *buffer, size_t n,
               struct error *error)
 {
 	assert(from <= tensor->size && n <= tensor->size - from);
-	return handle_read(file->handle, file->header_bytes + tensor->offset + from, buffer, n, error);
+	return read_bytes(file, tensor, tensor->offset + from, buffer, n, error);
 }
 
 /* Reads `cols` columns of `rows` rows of one matrix, from the element `first` of the data on. */
@@ -171,9 +182,8 @@ static int read_columns(const struct file *file, const struct tensor *tensor, ui
 	for (size_t col = 0; col < cols; col++)
 		for (size_t row = 0, n; row < rows; row += n) {
 			n = rows - row < sizeof words / width ? rows - row : sizeof words / width;
-			int code = handle_read(file->handle,
-			                       file->header_bytes + tensor->offset + (first + col * pitch + row) * width,
-			                       words, n * width, error);
+			int code = read_bytes(file, tensor, tensor->offset + (first + col * pitch + row) * width, words,
+			                      n * width, error);
 			if (code != EXIT_OK)
 				return code;
 			unsigned char *into = to + (row * cols + col) * width;

@@ -44,7 +44,14 @@ enum dtype dtype_from_name(const char *name);
    blocks. */
 void dtype_swap(enum dtype dtype, void *bytes, size_t n);
 
-/* A tensor as a file describes it. Offsets are relative to the file's data section. */
+/* Makes the numbers of a tensor from others that are stored: F32, of rows one after the other. read() gives those from the
+   `first` on, in the order of a file's bytes, for several threads at once. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+struct tensor_decoder {
+	int (*read)(const struct tensor_decoder *decoder, uint64_t first, float *numbers, size_t n, struct error *error);
+	uint64_t base; /* the offset of its first number */
+};
+
+/* A tensor as a file describes it. Offsets are relative to the file's data section, or to what its decoder makes. */
 struct tensor {
 	const char *name;     /* UTF-8 without NUL */
 	enum dtype dtype;
@@ -54,6 +61,7 @@ struct tensor {
 	                         file_check_rows() keeps files with such out */
 	uint64_t pitch;       /* by columns: elements from one column to the next; 0: they follow each other */
 	uint64_t offset, size; /* bytes */
+	const struct tensor_decoder *decoder; /* NULL: the data are as they are stored */
 };
 
 /* Returns the number of elements: the product of the shape, which does not overflow in an open file or writer. */
@@ -169,6 +177,7 @@ struct writer {
 	const struct file_format *format; /* NULL: safetensors */
 	const struct file *source;        /* NULL, or the file that this one is made from: GGUF copies what its header has
 	                                     besides tensors and metadata */
+	const struct gguf_pairs *pairs;   /* of GGUF: key-values that are not metadata of the source (gguf_pairs.h); NULL: none */
 	size_t n_tensors;
 	struct tensor *tensors;     /* name, dtype, shape; no name twice */
 	size_t n_metadata;

@@ -35,7 +35,8 @@
  * The writer keeps the order in which tensors are given. It copies the key-values of the source file byte for byte, and
  * adds the metadata, as strings, whose keys the source lacks. Keys of our own come from the metadata alone, since the
  * source's may no longer hold; nor are split.* copied, since what is written is whole. Two numbers follow from the tensors: general.quantization_version if there are blocks,
- * and general.file_type, which llama.cpp shows as the kind of file.
+ * and general.file_type, which llama.cpp shows as the kind of file. A writer may have pairs of its own (gguf_pairs.h), which
+ * come first; then the version is there as convert_hf_to_gguf.py has it, without blocks too.
  */
 #include "config.h"
 
@@ -50,6 +51,7 @@
 
 #include "base/suffix.h"
 #include "io/descriptor.h"
+#include "io/gguf_pairs.h"
 #include "io/json.h"
 
 enum {
@@ -251,13 +253,8 @@ static int take_string(struct source *source, struct arena *arena, uint64_t max,
 	return code;
 }
 
-enum value_type {
-	TYPE_U8, TYPE_I8, TYPE_U16, TYPE_I16, TYPE_U32, TYPE_I32, TYPE_F32, TYPE_BOOL, TYPE_STRING, TYPE_ARRAY, TYPE_U64,
-	TYPE_I64, TYPE_F64, N_TYPES
-};
-
 /* Bytes of a scalar of each type; 0 for types that are not scalars. */
-static const unsigned char type_bytes[N_TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+static const unsigned char type_bytes[N_GGUF_TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 /* Checks that the rest of the file has room for `n` things of at least `least` bytes each. */
 static int check_count(const struct reading *h, uint64_t n, unsigned least, const char *what, struct error *error)
@@ -281,14 +278,14 @@ static int take_array(struct reading *h, struct error *error)
 		code = take_u64(&h->source, &n, h->what, error);
 	if (code != EXIT_OK)
 		return code;
-	if (type >= N_TYPES || type == TYPE_ARRAY)
+	if (type >= N_GGUF_TYPES || type == GGUF_TYPE_ARRAY)
 		return fail(error, EXIT_INPUT, "%s: %s: is an array of %s (type %" PRIu32 ")", h->source.path, h->what,
-		            type == TYPE_ARRAY ? "arrays" : "what is not known", type);
-	uint64_t width = type == TYPE_STRING ? sizeof n : type_bytes[type];
+		            type == GGUF_TYPE_ARRAY ? "arrays" : "what is not known", type);
+	uint64_t width = type == GGUF_TYPE_STRING ? sizeof n : type_bytes[type];
 	if (n > UINT64_MAX / width || n * width > h->source.size - h->source.at)
 		return fail(error, EXIT_INPUT, "%s: %s: is an array of %" PRIu64 " elements, more than the file has; it "
 		            "may have been cut off: download or copy it again", h->source.path, h->what, n);
-	if (type != TYPE_STRING)
+	if (type != GGUF_TYPE_STRING)
 		return skip(&h->source, n * width, h->what, error);
 	for (; n > 0 && code == EXIT_OK; n--) {
 		uint64_t length;
@@ -310,22 +307,22 @@ static int set_alignment(struct reading *h, uint64_t alignment, struct error *er
 }
 
 /* Writes a scalar as text; `word` has its bytes, with zeros above. */
-static void print_scalar(char *text, size_t size, enum value_type type, uint64_t word)
+static void print_scalar(char *text, size_t size, enum gguf_type type, uint64_t word)
 {
 	unsigned unused = 64 - 8U * type_bytes[type];
 	uint32_t half = (uint32_t)word;
 	float f32;
 	double f64;
 
-	if (type == TYPE_F32) {
+	if (type == GGUF_TYPE_F32) {
 		memcpy(&f32, &half, sizeof f32);
 		snprintf(text, size, "%.9g", (double)f32);
-	} else if (type == TYPE_F64) {
+	} else if (type == GGUF_TYPE_F64) {
 		memcpy(&f64, &word, sizeof f64);
 		snprintf(text, size, "%.17g", f64);
-	} else if (type == TYPE_BOOL) {
+	} else if (type == GGUF_TYPE_BOOL) {
 		snprintf(text, size, "%s", word != 0 ? "true" : "false");
-	} else if (type == TYPE_I8 || type == TYPE_I16 || type == TYPE_I32 || type == TYPE_I64) {
+	} else if (type == GGUF_TYPE_I8 || type == GGUF_TYPE_I16 || type == GGUF_TYPE_I32 || type == GGUF_TYPE_I64) {
 		/* The sign is the highest bit of the value's own bytes. */
 		bool negative = (word << unused) >> 63 != 0;
 		uint64_t magnitude = negative ? (0 - (word << unused)) >> unused : word;
@@ -336,7 +333,7 @@ static void print_scalar(char *text, size_t size, enum value_type type, uint64_t
 	}
 }
 
-static int take_scalar(struct reading *h, const char *key, enum value_type type, const char **text,
+static int take_scalar(struct reading *h, const char *key, enum gguf_type type, const char **text,
                        struct error *error)
 {
 	unsigned char bytes[8] = {0};
@@ -357,15 +354,15 @@ static int take_scalar(struct reading *h, const char *key, enum value_type type,
 
 static int take_value(struct reading *h, const char *key, uint32_t type, const char **text, struct error *error)
 {
-	if (type >= N_TYPES)
+	if (type >= N_GGUF_TYPES)
 		return fail(error, EXIT_INPUT, "%s: %s: value type %" PRIu32 " is not known", h->source.path, h->what, type);
-	if (type != TYPE_U32 && strcmp(key, GGUF_KEY_ALIGNMENT) == 0)
+	if (type != GGUF_TYPE_U32 && strcmp(key, GGUF_KEY_ALIGNMENT) == 0)
 		return fail(error, EXIT_INPUT, "%s: " GGUF_KEY_ALIGNMENT ": is not a u32", h->source.path);
-	if (type == TYPE_ARRAY)
+	if (type == GGUF_TYPE_ARRAY)
 		return take_array(h, error);
-	if (type == TYPE_STRING)
+	if (type == GGUF_TYPE_STRING)
 		return take_string(&h->source, &h->gguf->arena, TEXT_MAX, text, h->what, error);
-	return take_scalar(h, key, (enum value_type)type, text, error);
+	return take_scalar(h, key, (enum gguf_type)type, text, error);
 }
 
 static int take_pair(struct reading *h, struct error *error)
@@ -387,7 +384,7 @@ static int take_pair(struct reading *h, struct error *error)
 	if (code == EXIT_OK)
 		code = take_value(h, pair->key, type, &value, error);
 	pair->size = h->source.at - pair->from;
-	pair->is_array = type == TYPE_ARRAY;
+	pair->is_array = type == GGUF_TYPE_ARRAY;
 	if (value != NULL)
 		h->file->metadata[h->file->n_metadata++] = (struct metadata){pair->key, value};
 	return code;
@@ -605,19 +602,19 @@ static int open_part(struct file *file, struct error *error)
 /* A key's value, of which `source` is at what follows the type. */
 struct value {
 	const char *key;
-	enum value_type type;
-	enum value_type element; /* of an array */
+	enum gguf_type type;
+	enum gguf_type element; /* of an array */
 	uint64_t n;              /* elements of an array, else 1 */
 	struct source source;
 };
 
 static int fail_value(const struct value *value, const char *wanted, struct error *error)
 {
-	static const char *const names[N_TYPES] = {
+	static const char *const names[N_GGUF_TYPES] = {
 		"a u8", "an i8", "a u16", "an i16", "a u32", "an i32", "a float", "a bool", "a string", "an array", "a u64",
 		"an i64", "a double",
 	};
-	const bool array = value->type == TYPE_ARRAY && value->element != TYPE_ARRAY;
+	const bool array = value->type == GGUF_TYPE_ARRAY && value->element != GGUF_TYPE_ARRAY;
 
 	return fail(error, EXIT_INPUT, "%s: key '%.200s': is %s%s%s, not %s", value->source.path, value->key,
 	            names[value->type], array ? " whose elements are each " : "", array ? names[value->element] : "", wanted);
@@ -658,7 +655,7 @@ bool gguf_is_array(const struct file *file, const char *key)
 static int find_value(const struct file *file, const char *key, struct value *value, bool *found, struct error *error)
 {
 	const struct gguf_pair *pair = find_pair(file, key);
-	uint32_t type, element = TYPE_ARRAY;
+	uint32_t type, element = GGUF_TYPE_ARRAY;
 
 	*value = (struct value){.key = key, .n = 1};
 	*found = pair != NULL;
@@ -670,35 +667,35 @@ static int find_value(const struct file *file, const char *key, struct value *va
 	value->source.size = pair->from + pair->size;
 	value->source.at = value->source.from = pair->from + sizeof(uint64_t) + strlen(key);
 	int code = take_u32(&value->source, &type, key, error);
-	if (code == EXIT_OK && type == TYPE_ARRAY) {
+	if (code == EXIT_OK && type == GGUF_TYPE_ARRAY) {
 		code = take_u32(&value->source, &element, key, error);
 		if (code == EXIT_OK)
 			code = take_u64(&value->source, &value->n, key, error);
 	}
-	if (code == EXIT_OK && (type >= N_TYPES || element >= N_TYPES))
+	if (code == EXIT_OK && (type >= N_GGUF_TYPES || element >= N_GGUF_TYPES))
 		code = fail(error, EXIT_INPUT, "%s: has changed while it was read", file->path);
-	value->type = (enum value_type)type;
-	value->element = (enum value_type)element;
+	value->type = (enum gguf_type)type;
+	value->element = (enum gguf_type)element;
 	return code;
 }
 
-static bool is_whole(enum value_type type)
+static bool is_whole(enum gguf_type type)
 {
-	return type <= TYPE_I32 || type == TYPE_U64 || type == TYPE_I64;
+	return type <= GGUF_TYPE_I32 || type == GGUF_TYPE_U64 || type == GGUF_TYPE_I64;
 }
 
 /* Takes a whole number of this type, which is not negative. */
-static int take_natural(struct value *value, enum value_type type, uint64_t *number, struct error *error)
+static int take_natural(struct value *value, enum gguf_type type, uint64_t *number, struct error *error)
 {
 	int code = take_number(&value->source, type_bytes[type], number, value->key, error);
-	const bool is_signed = type == TYPE_I8 || type == TYPE_I16 || type == TYPE_I32 || type == TYPE_I64;
+	const bool is_signed = type == GGUF_TYPE_I8 || type == GGUF_TYPE_I16 || type == GGUF_TYPE_I32 || type == GGUF_TYPE_I64;
 
 	if (code == EXIT_OK && is_signed && *number >> (8U * type_bytes[type] - 1) != 0)
 		code = fail(error, EXIT_INPUT, "%s: key '%.200s': holds a negative number", value->source.path, value->key);
 	return code;
 }
 
-static int take_float(struct value *value, enum value_type type, double *number, struct error *error)
+static int take_float(struct value *value, enum gguf_type type, double *number, struct error *error)
 {
 	uint64_t word;
 	int code = take_number(&value->source, type_bytes[type], &word, value->key, error);
@@ -706,7 +703,7 @@ static int take_float(struct value *value, enum value_type type, double *number,
 	float f32;
 
 	memcpy(&f32, &half, sizeof f32);
-	if (type == TYPE_F32)
+	if (type == GGUF_TYPE_F32)
 		*number = (double)f32;
 	else
 		memcpy(number, &word, sizeof *number);
@@ -743,7 +740,7 @@ int gguf_find_float(const struct file *file, const char *key, double *number, bo
 	int code = find_value(file, key, &value, found, error);
 
 	if (code == EXIT_OK && *found)
-		code = value.type == TYPE_F32 || value.type == TYPE_F64 ? take_float(&value, value.type, number, error)
+		code = value.type == GGUF_TYPE_F32 || value.type == GGUF_TYPE_F64 ? take_float(&value, value.type, number, error)
 		                                                         : fail_value(&value, "a float", error);
 	free(value.source.bytes);
 	return code;
@@ -756,7 +753,7 @@ int gguf_find_bool(const struct file *file, const char *key, bool *boolean, bool
 	int code = find_value(file, key, &value, found, error);
 
 	if (code == EXIT_OK && *found)
-		code = value.type == TYPE_BOOL ? take_number(&value.source, 1, &word, key, error)
+		code = value.type == GGUF_TYPE_BOOL ? take_number(&value.source, 1, &word, key, error)
 		                               : fail_value(&value, "a bool", error);
 	if (code == EXIT_OK && *found)
 		*boolean = word != 0;
@@ -772,7 +769,7 @@ int gguf_find_string(const struct file *file, const char *key, const char **text
 	free(value.source.bytes);
 	if (code != EXIT_OK || !*found)
 		return code;
-	if (value.type != TYPE_STRING)
+	if (value.type != GGUF_TYPE_STRING)
 		return fail_value(&value, "a string", error);
 	const char *known = file_metadata(file, key);
 	if (known == NULL)
@@ -816,7 +813,7 @@ int gguf_find_strings(const struct file *file, const char *key, struct gguf_stri
 	int code = find_value(file, key, &value, found, error);
 
 	if (code == EXIT_OK && *found)
-		code = value.type == TYPE_ARRAY && value.element == TYPE_STRING ? take_strings(&value, &new_strings, error)
+		code = value.type == GGUF_TYPE_ARRAY && value.element == GGUF_TYPE_STRING ? take_strings(&value, &new_strings, error)
 		       : fail_value(&value, "an array of strings", error);
 	free(value.source.bytes);
 	if (code != EXIT_OK)
@@ -859,25 +856,25 @@ static int take_bool_element(struct value *value, void *to, struct error *error)
 	return code;
 }
 
-static bool is_float(enum value_type type)
+static bool is_float(enum gguf_type type)
 {
-	return type == TYPE_F32;
+	return type == GGUF_TYPE_F32;
 }
 
-static bool is_bool(enum value_type type)
+static bool is_bool(enum gguf_type type)
 {
-	return type == TYPE_BOOL;
+	return type == GGUF_TYPE_BOOL;
 }
 
 /* Takes an array whose elements are of a kind, each `bytes` in memory. */
-static int find_array(const struct file *file, const char *key, bool (*kind)(enum value_type), const char *wanted,
+static int find_array(const struct file *file, const char *key, bool (*kind)(enum gguf_type), const char *wanted,
                       take_element *element, size_t bytes, void **values, size_t *n, bool *found, struct error *error)
 {
 	struct value value;
 	unsigned char *to = NULL;
 	int code = find_value(file, key, &value, found, error);
 
-	if (code == EXIT_OK && *found && (value.type != TYPE_ARRAY || !kind(value.element)))
+	if (code == EXIT_OK && *found && (value.type != GGUF_TYPE_ARRAY || !kind(value.element)))
 		code = fail_value(&value, wanted, error);
 	/* The header's limit is on n too, each element having a byte there. */
 	if (code == EXIT_OK && *found && (value.n > HEADER_MAX || (to = calloc((size_t)value.n + 1, bytes)) == NULL))
@@ -1236,7 +1233,7 @@ static unsigned derive_pairs(const struct writer *writer, struct derived derived
 	const int64_t type = file_type(writer);
 	unsigned n = 0;
 
-	if (has_blocks(writer->tensors, writer->n_tensors))
+	if (writer->pairs != NULL || has_blocks(writer->tensors, writer->n_tensors))
 		derived[n++] = (struct derived){GGUF_KEY_QUANTIZATION, QUANTIZATION_VERSION};
 	if (type >= 0)
 		derived[n++] = (struct derived){GGUF_KEY_FILE_TYPE, (uint32_t)type};
@@ -1319,7 +1316,7 @@ static int put_added(struct header *h, const struct metadata *metadata, struct e
 		return fail(error, EXIT_INPUT, "%s: metadata key '%.48s...' has more than the %d bytes that GGUF allows",
 		            h->writer->path, metadata->key, (int)KEY_MAX);
 	put_string(h, metadata->key);
-	put_number(h, TYPE_STRING, 4);
+	put_number(h, GGUF_TYPE_STRING, 4);
 	put_string(h, metadata->value);
 	h->n_pairs++;
 	return EXIT_OK;
@@ -1330,6 +1327,10 @@ static int put_pairs(struct header *h, struct error *error)
 	const struct gguf *source = source_of(h->writer);
 	int code = EXIT_OK;
 
+	if (h->writer->pairs != NULL) {
+		fwrite(h->writer->pairs->bytes, 1, h->writer->pairs->n_bytes, h->stream);
+		h->n_pairs += h->writer->pairs->n;
+	}
 	for (size_t i = 0; source != NULL && i < source->n_pairs && code == EXIT_OK; i++)
 		if (!metadata_is_own(source->pairs[i].key) && !is_split_key(source->pairs[i].key) &&
 		    !is_derived(h, source->pairs[i].key))
@@ -1339,7 +1340,7 @@ static int put_pairs(struct header *h, struct error *error)
 			code = put_added(h, &h->writer->metadata[i], error);
 	for (unsigned i = 0; i < h->n_derived; i++, h->n_pairs++) {
 		put_string(h, h->derived[i].key);
-		put_number(h, TYPE_U32, 4);
+		put_number(h, GGUF_TYPE_U32, 4);
 		put_number(h, h->derived[i].value, 4);
 	}
 	return code;

@@ -19,6 +19,12 @@ enum {
 #define GGUF_KEY_FILE_TYPE "general.file_type"
 #define GGUF_KEY_QUANTIZATION "general.quantization_version"
 
+/* What a value is (enum gguf_type of ggml/include/gguf.h). */
+enum gguf_type {
+	GGUF_TYPE_U8, GGUF_TYPE_I8, GGUF_TYPE_U16, GGUF_TYPE_I16, GGUF_TYPE_U32, GGUF_TYPE_I32, GGUF_TYPE_F32, GGUF_TYPE_BOOL,
+	GGUF_TYPE_STRING, GGUF_TYPE_ARRAY, GGUF_TYPE_U64, GGUF_TYPE_I64, GGUF_TYPE_F64, N_GGUF_TYPES
+};
+
 /* A key and its value in a file. */
 struct gguf_pair {
 	const char *key;

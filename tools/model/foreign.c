@@ -10,7 +10,7 @@
 #include "base/suffix.h"
 #include "io/elements.h"
 
-enum test { TEST_ANY, TEST_CODES, TEST_NUMBERS, TEST_SAME_COLS, TEST_OTHER_COLS, TEST_SAME_ROWS, TEST_BLOCKS };
+enum test { TEST_ANY, TEST_CODES, TEST_FLOATS, TEST_NUMBERS, TEST_SAME_COLS, TEST_OTHER_COLS, TEST_SAME_ROWS, TEST_FNUZ };
 
 static const struct layout_row {
 	const char *codes, *part;
@@ -43,12 +43,12 @@ static bool passes(enum test test, const struct tensor *codes, const struct tens
 	const struct dtype_info *info = dtype_info(codes->dtype);
 	const bool same = last_of(codes) == last_of(part);
 
+	if (test == TEST_FNUZ)
+		return codes->dtype == DTYPE_F8_E4M3FNUZ || codes->dtype == DTYPE_F8_E5M2FNUZ;
 	if (test != TEST_ANY && info->bits > 8 && info->numeric)
 		return false;
-	if (test == TEST_BLOCKS)
-		return dtype_info(part->dtype)->bits == 8 && codes->rank == part->rank && codes->rank > 0 &&
-		       last_of(codes) / 32 == last_of(part) && last_of(codes) % 32 == 0;
-	return (test != TEST_NUMBERS || (info->bits == 8 && elements_are_float(part->dtype))) &&
+	return (test != TEST_FLOATS || elements_are_float(part->dtype)) &&
+	       (test != TEST_NUMBERS || (info->bits == 8 && elements_are_float(part->dtype))) &&
 	       (test != TEST_SAME_COLS || same) && (test != TEST_OTHER_COLS || !same) &&
 	       (test != TEST_SAME_ROWS || first_of(codes) == first_of(part));
 }

@@ -12,9 +12,14 @@
 #include "base/must_succeed.h"
 #include "base/suffix.h"
 
+static size_t n_made(const struct layout *layout)
+{
+	return layout->n_made != 0 ? layout->n_made : layout->n_forms;
+}
+
 const struct layout_form *layout_form(const struct layout *layout, enum mxfp_format format, bool sparse)
 {
-	for (size_t i = 0; i < layout->n_forms; i++)
+	for (size_t i = 0; i < n_made(layout); i++)
 		if (layout->forms[i].format == format && layout->forms[i].sparse == sparse)
 			return &layout->forms[i];
 	return NULL;
@@ -25,16 +30,25 @@ bool layout_recipe_unscaled(enum mxfp_recipe recipe)
 	return recipe == MXFP_RECIPE_TORCHAO_1 || recipe == MXFP_RECIPE_GGML;
 }
 
+bool layout_holds_tensor_scale(const struct layout *layout)
+{
+	for (size_t i = 0; i < layout->n_forms; i++)
+		if (layout->forms[i].parts[LAYOUT_TENSOR_SCALE].append != NULL)
+			return true;
+	return false;
+}
+
 bool layout_holds_recipe(const struct layout *layout, enum mxfp_recipe recipe)
 {
-	return layout_recipe_unscaled(recipe) || layout->divides == (recipe == MXFP_RECIPE_COMPRESSED_TENSORS);
+	return layout_recipe_unscaled(recipe) ||
+	       (layout_holds_tensor_scale(layout) && layout->divides == (recipe == MXFP_RECIPE_COMPRESSED_TENSORS));
 }
 
 uint32_t layout_formats(const struct layout *layout)
 {
 	uint32_t formats = 0;
 
-	for (size_t i = 0; i < layout->n_forms; i++)
+	for (size_t i = 0; i < n_made(layout); i++)
 		if (!layout->forms[i].sparse)
 			formats |= UINT32_C(1) << layout->forms[i].format;
 	return formats;
@@ -128,6 +142,9 @@ const char *layout_refuses(const struct layout_choice *choice, const struct tens
 	/* A rank more than the tensor's may be needed for its codes. */
 	if (source->rank >= LAYOUT_RANK_MAX || !shape_of(source, &shape))
 		return "has too many dimensions";
+	if (mxfp_format_get_info(choice->form->format)->tensor_scale && !choice->unscaled &&
+	    !layout_holds_tensor_scale(choice->layout))
+		return "it has a tensor scale, for which there is no place";
 	for (int part = 0; part < N_LAYOUT_PARTS; part++)
 		if (layout_has(choice, (enum layout_part)part) &&
 		    common(choice->form, (enum layout_part)part, source->name) == 0)
@@ -194,11 +211,14 @@ bool layout_describe(const struct layout_choice *choice, enum layout_part part, 
 static bool is_part(const struct layout_choice *choice, enum layout_part part, const struct tensor *tensor,
                     const struct layout_shape *source)
 {
-	enum dtype dtype = tensor->dtype == DTYPE_F8_E8M0 && part == LAYOUT_SCALES ? DTYPE_U8 : tensor->dtype;
+	const bool is_e8m0 = mxfp_format_get_info(choice->form->format)->scale == MXFP_FORMAT_E8M0;
+	enum dtype dtype = tensor->dtype == DTYPE_F8_E8M0 && part == LAYOUT_SCALES && is_e8m0 ? DTYPE_U8 : tensor->dtype;
 	struct layout_shape shape;
 
 	if (dtype != choice->form->parts[part].dtype)
 		return false;
+	if (choice->layout->order->checks_shapes)
+		return true;
 	describe_shape(choice, part, source, &shape);
 	return tensor->rank == shape.rank &&
 	       (shape.rank == 0 || memcmp(tensor->shape, shape.dims, shape.rank * sizeof *shape.dims) == 0);

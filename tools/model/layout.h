@@ -72,6 +72,7 @@ struct layout_choice {
 	const struct layout_form *form;
 	struct mxfp_sparsity sparsity; /* all zero: dense */
 	bool unscaled;                 /* the tensor scale is 1, and not held where it is optional */
+	uint64_t grid[2];              /* rows and columns that, by config.json, share a scale; 0: it does not say */
 };
 
 enum { LAYOUT_RANK_MAX = 8 };
@@ -90,6 +91,7 @@ struct quantized {
 	uint64_t rows, cols;       /* the matrix that it is: tensor_matrix() */
 	float tensor_scale;        /* multiplies or divides as the layout says */
 	bool squares;              /* the metadata say that 32 rows share scales */
+	bool repeated;             /* the files have a scale for several blocks, which read() repeats */
 	bool transposed;           /* the tensor was [.., in, out]: shape is that with its last two dimensions exchanged */
 	bool noted_transposed;     /* the metadata say so */
 	struct layout_bands *bands; /* NULL: none; see layout_read_in_bands() */
@@ -106,7 +108,7 @@ struct layout_order {
 	void (*describe)(const struct layout_choice *choice, enum layout_part part, const struct layout_shape *source,
 	                 struct layout_shape *shape);
 	/* The shape of the tensor, padded to whole blocks, that these parts would be of; layout.c checks all parts against
-	   it with describe(). False if there is none. */
+	   it with describe(), unless this one checks_shapes. False if there is none. */
 	bool (*source)(const struct layout_choice *choice, const struct tensor *const *parts,
 	               struct layout_shape *source);
 	/* Rows are padded to a multiple of so many elements; 0: the block. */
@@ -118,10 +120,16 @@ struct layout_order {
 	             struct error *error);
 	/* Bytes of a row in a band, which read() and write() then use; NULL: the file holds rows, and needs none. */
 	size_t (*band_row_bytes)(const struct layout_choice *choice, const struct layout_shape *source);
+	bool checks_shapes;
+	/* Whether parts that fit have a scale for several blocks; NULL: never. */
+	bool (*repeats)(const struct layout_choice *choice, const struct tensor *const *parts);
 };
 
 /* Rows of codes and rows of scales, each in order; and the same with a dimension of its own for a block's codes. */
 extern const struct layout_order layout_rows, layout_block_rows;
+
+/* Rows of codes, and a scale for each rectangle of them, which is repeated for each block; written as layout_rows. */
+extern const struct layout_order layout_grid;
 
 struct layout {
 	const char *name;      /* "compressed-tensors", for --layout */
@@ -132,6 +140,7 @@ struct layout {
 	const char *(*refuses)(const struct role_model *model, const struct role *role, const struct tensor *tensor);
 	const struct layout_form *forms;
 	size_t n_forms;
+	size_t n_made;              /* the first so many are made here, the others only read; 0: all */
 	bool tensor_scale_optional; /* where there is none it is 1 */
 	bool positive_zeros;        /* what rounds to zero is +0 in 4-bit codes that are made for it, as in ggml's */
 	bool transposes;            /* its own programs quantize the rows of tensors that are [.., in, out] elsewhere */
@@ -140,6 +149,10 @@ struct layout {
 	enum mxfp_recipe recipe;    /* of its own programs, for formats with a tensor scale */
 	/* What layout_config.h makes of facts, without quant_method, which is `method`; NULL: nothing is in config.json. */
 	const char *method;
+	bool unnamed_method; /* config.json does not name it */
+	bool by_scales;      /* its programs take what has scales for quantized, and no list of modules */
+	bool lists_optional; /* or know by themselves which, where there is no list */
+	const char *twin;    /* a second key of config.json with the same section; NULL: none */
 	bool one_expert_each; /* its programs take what is ROLE_SEQUENTIAL so, quantized or not */
 	bool expressions; /* lists of modules may have regular expressions, after "re:" */
 	json_t *(*config)(const struct layout_facts *facts);
@@ -231,6 +244,9 @@ int layout_write_tensor_scale(const struct layout_target *target, const struct m
 
 /* Whether a recipe has no tensor scale, which is 1 then. */
 bool layout_recipe_unscaled(enum mxfp_recipe recipe);
+
+/* Whether tensors of a layout can have a tensor scale that is not 1. */
+bool layout_holds_tensor_scale(const struct layout *layout);
 
 /* Whether a recipe's scales fit: those without a tensor scale, and those whose tensor scale multiplies or divides as
    the layout has it. */

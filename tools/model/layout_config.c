@@ -142,12 +142,24 @@ json_t *layout_config(const struct layout_facts *facts)
 	if (facts->layout->config == NULL || facts->n_groups == 0)
 		return NULL;
 	ignore_roots(facts);
-	json_t *quantization = json_pack("{s:s}", "quant_method", facts->layout->method);
+	json_t *quantization = json_pack("{s:s*}", "quant_method",
+	                                 facts->layout->unnamed_method ? NULL : facts->layout->method);
 	json_t *rest = facts->layout->config(facts);
 
 	json_object_update(quantization, rest);
 	json_decref(rest);
 	return quantization;
+}
+
+void layout_config_put(json_t *config, const struct layout *layout, json_t *quantization)
+{
+	if (layout->twin != NULL) {
+		json_t *twin = json_copy(quantization);
+
+		json_object_del(twin, "mxfp");
+		json_object_set_new(config, layout->twin, twin);
+	}
+	json_object_set_new(config, "quantization_config", quantization);
 }
 
 json_t *layout_second_config(const json_t *config, const char **name)
@@ -196,7 +208,7 @@ enum mxfp_format layout_config_activations(const json_t *quantization)
 
 	if (own != NULL && mxfp_format_from_name(own, &format) == MXFP_OK)
 		return format;
-	if (is_text(algorithm, "W4A8_MXFP4_FP8") || is_text(algorithm, "MXFP8"))
+	if (is_text(algorithm, "W4A8_MXFP4_FP8") || is_text(algorithm, "MXFP8") || is_text(json_object_get(quantization, "quant_method"), "mxfp8"))
 		return MXFP_FORMAT_MXFP8_E4M3;
 	if (is_text(json_object_get(input, "dtype"), "fp4"))
 		return MXFP_FORMAT_MXFP4;

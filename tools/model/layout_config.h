@@ -45,6 +45,9 @@ void layout_facts_free(struct layout_facts *facts);
 /* quantization_config, or NULL if the layout has none. */
 json_t *layout_config(const struct layout_facts *facts);
 
+/* Puts it, which is given away, into a config.json, and what its loaders read beside it. */
+void layout_config_put(json_t *config, const struct layout *layout, json_t *quantization);
+
 /* The format of activations that a quantization_config names, in our own words or in those of a layout;
    OPTION_FORMAT_NONE: none that is known. */
 enum mxfp_format layout_config_activations(const json_t *quantization);

@@ -342,8 +342,15 @@ static int read_piece(const struct quantized *q, const struct piece *piece, cons
 	return code;
 }
 
-static const struct layout_order order = {refuses, describe, padded_shape, TILE, read_piece, write_piece,
-                                          band_row_bytes};
+static const struct layout_order order = {
+	.refuses = refuses,
+	.describe = describe,
+	.source = padded_shape,
+	.unit = TILE,
+	.read = read_piece,
+	.write = write_piece,
+	.band_row_bytes = band_row_bytes,
+};
 
 /* No loader reads it; it says that the weights are not plain, and which modules' are. */
 static json_t *config(const struct layout_facts *facts)

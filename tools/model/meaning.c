@@ -15,9 +15,11 @@
 #include "io/json.h"
 #include "io/member.h"
 #include "model/allow.h"
+#include "model/decoded.h"
 #include "model/foreign.h"
 #include "model/layout_config.h"
 #include "model/quantized.h"
+#include "model/scaled.h"
 
 enum reading { METHOD_READ, METHOD_NAMED };
 
@@ -31,7 +33,7 @@ static const struct method {
 #include "model/meaning.def"
 };
 
-enum key_kind { KEY_SECTION, KEY_DESCRIBES, KEY_VALUES, KEY_FORMS, KEY_ABSENT };
+enum key_kind { KEY_SECTION, KEY_DESCRIBES, KEY_VALUES, KEY_FORMS, KEY_ABSENT, KEY_MODULES };
 
 static const struct key {
 	const char *method, *path;
@@ -56,6 +58,8 @@ static const struct side {
 enum { N_METHODS = sizeof methods / sizeof methods[0], N_KEYS = sizeof keys / sizeof keys[0],
        N_SIDES = sizeof sides / sizeof sides[0], TEXT = 512, KEY_TEXT = 512, VALUE_TEXT = 64, NAME_TEXT = 1024 };
 
+static bool is_there(const struct model *model, const char *name, size_t n, const char *end, bool codes);
+
 static const char remedy[] = "give the model that it was made from";
 
 /* Going through the facts of a model. */
@@ -66,6 +70,7 @@ struct listing {
 	struct error *error;
 	bool plain;        /* no tensor can be quantized */
 	uint32_t formats;  /* that its configuration states, as bits 1 << format; 0: none */
+	bool any_format;   /* it says that weights are quantized, and not to what */
 };
 
 static int tell(const struct listing *l, const struct meaning_fact *fact)
@@ -167,6 +172,18 @@ static const struct key *find_key(const char *method, const char *parent, const 
 
 static int walk(struct section *s, const char *parent, const json_t *value);
 
+/* Whether a key is true or false under the name of a module. */
+static bool is_known_module(const struct section *s, const char *name, const json_t *value)
+{
+	const struct model *model = s->listing->model;
+	const size_t n = strlen(name);
+
+	for (size_t i = 0; i < model->n_tensors && json_is_boolean(value); i++)
+		if (strncmp(model->by_name[i].tensor->name, name, n) == 0 && model->by_name[i].tensor->name[n] == '.')
+			return true;
+	return false;
+}
+
 /* One key whose path is shown. */
 static int look_at_key(struct section *s, const struct key *row, const char *name, const json_t *value)
 {
@@ -183,6 +200,8 @@ static int look_at_key(struct section *s, const struct key *row, const char *nam
 	switch (row->kind) {
 	case KEY_SECTION:
 		return walk(s, row->path, value);
+	case KEY_MODULES:
+		return is_known_module(s, name, value) ? EXIT_OK : walk(s, row->path, value);
 	case KEY_DESCRIBES:
 		return EXIT_OK;
 	case KEY_VALUES:
@@ -229,7 +248,7 @@ static int walk(struct section *s, const char *parent, const json_t *value)
 
 static const struct method *find_method(const char *name)
 {
-	for (size_t i = 0; i < N_METHODS; i++)
+	for (size_t i = 0; i < N_METHODS && name != NULL; i++)
 		if (strcmp(methods[i].name, name) == 0)
 			return &methods[i];
 	return NULL;
@@ -249,6 +268,17 @@ static const char *guess_method(const json_t *section)
 	for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
 		if (json_object_get(section, signs[i].key) != NULL)
 			return signs[i].method;
+	return NULL;
+}
+
+const struct layout *meaning_layout(const json_t *section)
+{
+	const char *named = json_string_value(json_object_get(section, "quant_method"));
+	const struct method *method = find_method(named != NULL ? named : guess_method(section));
+
+	for (size_t i = 0; layouts[i] != NULL && method != NULL && method->reading == METHOD_READ; i++)
+		if (layouts[i]->method != NULL && strcmp(layouts[i]->method, method->what) == 0)
+			return layouts[i];
 	return NULL;
 }
 
@@ -334,13 +364,32 @@ static int narrow(struct section *s, uint32_t *formats, uint32_t stated, const c
 }
 
 /* Bits and a length of groups that no format has. */
-static int tell_groups(struct section *s, const char *group, json_int_t bits, bool is_float, json_int_t length)
+static int tell_groups(struct section *s, const char *group, const char *key, json_int_t bits, bool is_float, json_int_t length)
 {
 	char text[TEXT];
 
-	snprintf(s->shown, sizeof s->shown, "%.200sweights", group);
+	snprintf(s->shown, sizeof s->shown, "%.200s%s", group, key);
 	snprintf(text, sizeof text, "has %s of %" JSON_INTEGER_FORMAT " bits in groups of %" JSON_INTEGER_FORMAT ", which "
 	         "is no format that mxfp reads; %s", is_float ? "floats" : "integers", bits, length, remedy);
+	const int code = tell_key(s, MEANING_REFUSED, text);
+	s->shown[0] = '\0';
+	return code;
+}
+
+/* Whether scales of weights of a group are numbers, and not those of blocks. */
+static bool has_numbers(const json_t *weights)
+{
+	static const char *const strategies[] = {"tensor", "channel", "block"};
+	bool has = false;
+
+	for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++)
+		has |= text_is(json_object_get(weights, "strategy"), strategies[i]);
+	return has;
+}
+
+static int tell_of_group(struct section *s, const char *group, const char *key, const char *text)
+{
+	snprintf(s->shown, sizeof s->shown, "%.200s%s", group, key);
 	const int code = tell_key(s, MEANING_REFUSED, text);
 	s->shown[0] = '\0';
 	return code;
@@ -349,16 +398,32 @@ static int tell_groups(struct section *s, const char *group, json_int_t bits, bo
 /* Of one group of compressed-tensors. Keys that are missing have the defaults of QuantizationArgs. */
 static int formats_of_config_group(struct section *s, const char *name, const json_t *group, uint32_t *formats)
 {
+	static const char *const names[] = {"float-quantized", "naive-quantized"};
 	const json_t *weights = json_object_get(group, "weights"), *bits = json_object_get(weights, "num_bits");
 	const json_t *length = json_object_get(weights, "group_size");
 	const json_int_t n = bits != NULL ? json_integer_value(bits) : 8;
 	const bool is_float = text_is(json_object_get(weights, "type"), "float");
 	char path[KEY_TEXT];
 
-	*formats = formats_of_groups(n, is_float, json_integer_value(length));
 	snprintf(path, sizeof path, "config_groups.%.100s.", name);
+	/* 8-bit floats have scales that are numbers, by which scaled.h multiplies; nothing else here has. */
+	if (has_numbers(weights) && is_float && n == 8) {
+		*formats = UINT32_C(1) << MXFP_FORMAT_E4M3;
+		return EXIT_OK;
+	}
+	if (has_numbers(weights))
+		return tell_of_group(s, path, "weights.strategy", "asks for scales that are numbers, which mxfp reads for 8-bit floats alone; "
+		                     "give the model that it was made from");
+	if (!asks_nothing(json_object_get(weights, "block_structure")))
+		return tell_of_group(s, path, "weights.block_structure", "asks for scales of blocks of several rows, which the strategy has "
+		                     "not; give the model that it was made from");
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+		if (text_is(json_object_get(group, "format"), names[i]))
+			return tell_of_group(s, path, "format", "is float-quantized, with scales that are numbers, and the strategy is of blocks; give the "
+			                     "model that it was made from");
+	*formats = formats_of_groups(n, is_float, json_integer_value(length));
 	if (*formats == 0)
-		return tell_groups(s, path, n, is_float, json_integer_value(length));
+		return tell_groups(s, path, "weights", n, is_float, json_integer_value(length));
 	int code = narrow(s, formats, formats_of_strategy(json_object_get(weights, "strategy")), path, "weights.strategy", "weights");
 	return code == EXIT_OK ? narrow(s, formats, formats_of_name(s->method, json_object_get(group, "format")), path, "format",
 	                                "weights")
@@ -394,6 +459,7 @@ static uint32_t formats_of_algorithm(const json_t *algorithm)
 	return strcasestr(text, "nvfp4") != NULL   ? UINT32_C(1) << MXFP_FORMAT_NVFP4
 	       : strcasestr(text, "mxfp4") != NULL ? UINT32_C(1) << MXFP_FORMAT_MXFP4
 	       : strcasestr(text, "mxfp8") != NULL ? UINT32_C(1) << MXFP_FORMAT_MXFP8_E4M3
+	       : strncasecmp(text, "fp8", 3) == 0  ? UINT32_C(1) << MXFP_FORMAT_E4M3
 	                                           : 0;
 }
 
@@ -418,7 +484,8 @@ static int formats_of_layers(struct section *s, const char *key, const json_t *l
 		if (code == EXIT_OK && bits != NULL && length != NULL) {
 			const uint32_t stated = formats_of_groups(json_integer_value(bits), true, json_integer_value(length));
 
-			code = stated == 0 ? tell_groups(s, path, json_integer_value(bits), true, json_integer_value(length))
+			code = stated == 0 ? tell_groups(s, path, "weights", json_integer_value(bits), true,
+			                                       json_integer_value(length))
 			                   : narrow(s, &one, stated, path, "weights", "quant_algo");
 		}
 		*formats |= one;
@@ -478,6 +545,38 @@ static int formats_of_schemes(struct section *s, const json_t *section, uint32_t
 	return code;
 }
 
+/* Of MLX: a mode must be that of its bits and groups. mlx-lm takes the format of a tensor from its shapes, whatever the
+   section says of most, and so nothing is stated. */
+static int check_groups(struct section *s, const json_t *groups, const char *path)
+{
+	const json_t *bits = json_object_get(groups, "bits"), *length = json_object_get(groups, "group_size");
+	const json_t *mode = json_object_get(groups, "mode");
+	const json_int_t n = json_integer_value(bits);
+	const uint32_t of_bits = formats_of_groups(n, true, 16) | formats_of_groups(n, true, 32);
+	uint32_t formats = formats_of_name(s->method, mode);
+
+	if (bits != NULL && of_bits == 0)
+		return tell_groups(s, path, "bits", n, true, json_integer_value(length));
+	const int code = narrow(s, &formats, of_bits, path, "bits", "mode");
+	return code != EXIT_OK ? code
+	                       : narrow(s, &formats, formats_of_length(length), path, "group_size", mode != NULL ? "mode" : "bits");
+}
+
+static int check_all_groups(struct section *s, const json_t *section)
+{
+	int code = check_groups(s, section, "");
+
+	s->listing->any_format = true;
+	for (void *at = json_object_iter((json_t *)(uintptr_t)section); at != NULL && code == EXIT_OK;
+	     at = json_object_iter_next((json_t *)(uintptr_t)section, at)) {
+		char path[KEY_TEXT];
+
+		snprintf(path, sizeof path, "%.200s.", json_object_iter_key(at));
+		code = check_groups(s, json_object_iter_value(at), path);
+	}
+	return code;
+}
+
 /* A file beside config.json must agree with it; sections of parts of a model need not agree with each other. */
 static int note_formats(struct section *s, const json_t *section)
 {
@@ -490,6 +589,14 @@ static int note_formats(struct section *s, const json_t *section)
 		code = formats_of_modelopt(s, section, &formats);
 	else if (strcmp(s->method, "auto-round") == 0)
 		code = formats_of_schemes(s, section, &formats);
+	else if (strcmp(s->method, "mlx") == 0)
+		code = check_all_groups(s, section);
+	else if (strcmp(s->method, "fp8") == 0)
+		formats = UINT32_C(1) << MXFP_FORMAT_E4M3 | UINT32_C(1) << MXFP_FORMAT_MXFP8_E4M3 | UINT32_C(1) << MXFP_FORMAT_MXFP4;
+	else if (strcmp(s->method, "minimax_m3_nvfp4") == 0)
+		formats = UINT32_C(1) << MXFP_FORMAT_MXFP8_E4M3 | UINT32_C(1) << MXFP_FORMAT_NVFP4;
+	else if (strcmp(s->method, "fbgemm_fp8") == 0)
+		formats = UINT32_C(1) << MXFP_FORMAT_E4M3;
 	else if (strcmp(s->method, "quark") == 0 || strcmp(s->method, "mxfp4") == 0)
 		formats = UINT32_C(1) << MXFP_FORMAT_MXFP4;
 	if (code == EXIT_OK && s->second)
@@ -531,6 +638,37 @@ static int look_at_leftover(struct section *s, const json_t *section)
 	return tell_key(s, MEANING_LEFTOVER, text);
 }
 
+/* Whether a model's own section names a method. */
+static bool is_method_of(const struct model *model, const char *name)
+{
+	const json_t *named = json_object_get(json_object_get(model->config, "quantization_config"), "quant_method");
+	const struct method *method = find_method(json_string_value(named));
+
+	return method != NULL && strcmp(method->what, name) == 0;
+}
+
+/* Whether a tensor has the dtype and name that tensors have in a layout whose section has few keys: words of MLX, or scales
+   of FP8, which compressed-tensors and ModelOpt call so, too. */
+static bool is_of_method(const struct listing *l, const char *method, const struct tensor *tensor)
+{
+	if (strcmp(method, "mlx") == 0)
+		return tensor->dtype == DTYPE_U32 && suffix_stem(tensor->name, ".weight") != 0;
+	const size_t stem = suffix_stem(tensor->name, "_scale"), module = suffix_stem(tensor->name, ".scale");
+
+	return suffix_stem(tensor->name, "_scale_inv") != 0 || suffix_stem(tensor->name, ".qscale_weight") != 0 ||
+	       (module != 0 && is_there(l->model, tensor->name, module, ".weight", true)) ||
+	       (stem != 0 && is_there(l->model, tensor->name, stem, "", true) && is_method_of(l->model, method));
+}
+
+static bool has_method(const struct listing *l, const char *method)
+{
+	bool found = strcmp(method, "mlx") != 0 && strcmp(method, "fp8") != 0;
+
+	for (size_t i = 0; i < l->model->n_tensors && !found; i++)
+		found = is_of_method(l, method, l->model->by_name[i].tensor);
+	return found;
+}
+
 static int look_at_second(struct listing *l, const char *path, const json_t *config);
 
 /* Goes through a section, of which `given` says whose it is if it does not say so itself. */
@@ -565,6 +703,11 @@ static int look_at_section(struct listing *l, const char *path, const char *name
 	if (given == NULL && strcmp(s.method, "modelopt") == 0 && json_is_object(json_object_get(section, "quantization")))
 		return look_at_second(l, path, section);
 	s.shown[0] = '\0';
+	if (!has_method(l, s.method)) {
+		snprintf(text, sizeof text, "is that of quant_method %s, MLX or FP8, and no tensor is in its layout; one of them is of another "
+		         "model", s.method);
+		return tell_key(&s, MEANING_REFUSED, text);
+	}
 	int code = walk(&s, "", section);
 	return code == EXIT_OK ? note_formats(&s, section) : code;
 }
@@ -729,7 +872,8 @@ static bool is_module(const struct model *model, const char *name, size_t n)
 	static const char *const ends[] = {".weight_e2m1_x4", ".weight_e4m3_x4", ".weight_e5m2_x4", ".blocks"};
 
 	if (is_there(model, name, n, ".weight", true) || is_there(model, name, n, ".weight_packed", false) ||
-	    is_there(model, name, n, ".weight_sparse", false))
+	    is_there(model, name, n, ".weight_sparse", false) ||
+	    (is_there(model, name, n, ".scales", true) && is_there(model, name, n, ".weight", false)))
 		return true;
 	for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
 		if (is_there(model, name, n, ends[i], false))
@@ -778,8 +922,16 @@ static int find_owner(const struct listing *l, const struct tensor *tensor, cons
 	struct arena arena = {0};
 	struct quantized quantized;
 	struct error ignored;
+	const struct tensor *codes;
 	int code = quantized_owner(&quantized, name, l->model, tensor, &arena, &ignored);
 
+	/* Whoever decodes scales that do not fit tells of them. */
+	if (code == EXIT_OK && *name == NULL) {
+		code = scaled_owner(&codes, l->model, tensor, &ignored);
+		*name = code == EXIT_INPUT || codes != NULL ? "" : NULL;
+		arena_free(&arena);
+		return code == EXIT_MEMORY ? fail_memory(l->error) : EXIT_OK;
+	}
 	/* Parts that do not fit are told of where they are read. */
 	if (code == EXIT_INPUT)
 		*name = tensor->name;
@@ -842,8 +994,9 @@ static int look_at_part(const struct listing *l, const struct model_tensor *at, 
 		return code;
 	if (owner != NULL)
 		return side->kind == SIDE_FOLDED ? tell_tensor(l, at, MEANING_FOLDED, side->name, side->what) : EXIT_OK;
-	return tell_refused(l, at, side->name, side->kind == SIDE_FOLDED ? "its layout has no such tensor"
-	                                                                 : "its format has no tensor scale of that name");
+	return tell_refused(l, at, side->name, side->kind == SIDE_FOLDED  ? "its layout has no such tensor"
+	                                       : side->what[0] != '\0' ? side->what
+	                                                                : "it is no scale of its layout and format");
 }
 
 static int tell_orphan(const struct listing *l, const struct model_tensor *at, const char *key)
@@ -857,12 +1010,24 @@ static int tell_orphan(const struct listing *l, const struct model_tensor *at, c
 	return tell_of_side(l, at, MEANING_ORPHAN, key, text);
 }
 
+/* Whether the scales X.weight_scale stand beside others. */
+static bool has_other_scales(const struct listing *l, const struct model_tensor *at)
+{
+	const size_t n = suffix_stem(at->tensor->name, ".weight_scale");
+
+	return n != 0 && (is_there(l->model, at->tensor->name, n, ".scale", true) ||
+	                  is_there(l->model, at->tensor->name, n, ".weight_scale_inv", false) ||
+	                  is_there(l->model, at->tensor->name, n, ".qscale_weight", false));
+}
+
 static int look_at_side(const struct listing *l, const struct model_tensor *at, const struct side *side, bool beside)
 {
 	switch (side->kind) {
 	case SIDE_PART:
 		return EXIT_OK;
 	case SIDE_SCALES:
+		if (has_other_scales(l, at))
+			return look_at_part(l, at, side);
 		/* In a model of plain numbers it may be anything. */
 		return beside || l->plain ? EXIT_OK : tell_orphan(l, at, side->name);
 	case SIDE_CARRIED:
@@ -1036,7 +1201,7 @@ static int list(struct listing *l)
 	int code = look_at_tensors(l);
 	if (code == EXIT_OK && described)
 		code = look_at_configs(l);
-	for (size_t i = 0; i < l->model->n_tensors && code == EXIT_OK && l->formats != 0; i++)
+	for (size_t i = 0; i < l->model->n_tensors && code == EXIT_OK && (l->formats != 0 || l->any_format); i++)
 		code = look_at_codes(l, &l->model->by_name[i]);
 	return code == EXIT_OK && described && !l->plain ? look_at_metadata(l) : code;
 }
@@ -1093,7 +1258,9 @@ static int refuse(void *context, const struct meaning_fact *fact, struct error *
 {
 	const enum meaning_use *use = context;
 
-	if (fact->kind == MEANING_CARRIED || (fact->kind == MEANING_FOLDED && *use == MEANING_FOLDS) ||
+	const bool folds = *use == MEANING_FOLDS || *use == MEANING_DECODES || *use == MEANING_MOVES;
+
+	if (fact->kind == MEANING_CARRIED || (fact->kind == MEANING_FOLDED && folds) ||
 	    ((fact->kind == MEANING_FOREIGN || fact->kind == MEANING_TWICE) && *use == MEANING_COMPARES))
 		return EXIT_OK;
 	if (fact->kind == MEANING_FOLDED)
@@ -1134,6 +1301,10 @@ int meaning_open(struct model *model, const char *path, enum meaning_use use, st
 
 	if (code == EXIT_OK)
 		code = meaning_check(model, use, error);
+	if (code == EXIT_OK && use != MEANING_MOVES)
+		code = model_decode_scaled(model, use == MEANING_COMPARES, error);
+	if (code == EXIT_OK && use == MEANING_DECODES)
+		code = model_decode(model, error);
 	if (code != EXIT_OK)
 		model_close(model);
 	return code;

@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "model/layout.h"
 #include "model/model.h"
 
 enum meaning_kind {
@@ -62,6 +63,8 @@ void meaning_sums_free(struct meaning_sums *sums);
 enum meaning_use {
 	MEANING_READS,   /* takes codes and scales alone for the weight: MEANING_FOLDED is refused */
 	MEANING_FOLDS,   /* looks at what is to be folded into them */
+	MEANING_DECODES, /* the same, and makes numbers of all that is quantized: model_decode() */
+	MEANING_MOVES,   /* the same, and takes codes as they are stored: model_decode_scaled() is not called */
 	MEANING_COMPARES /* reads, and takes as bytes what is MEANING_FOREIGN and MEANING_TWICE, which the others refuse */
 };
 
@@ -77,7 +80,11 @@ int meaning_note(struct model *model, struct error *error);
 json_t *meaning_section(const json_t *config);
 void meaning_remove_sections(json_t *config);
 
-/* model_open() and meaning_check(). */
+/* The layout whose programs have written a section; NULL: none that is known. */
+const struct layout *meaning_layout(const json_t *section);
+
+/* model_open(), meaning_check(), model_decode_scaled() unless the use is MEANING_MOVES, and model_decode() if it is
+   MEANING_DECODES. */
 int meaning_open(struct model *model, const char *path, enum meaning_use use, struct error *error);
 
 #endif

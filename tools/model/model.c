@@ -74,6 +74,14 @@ static int index_tensors(struct model *model, struct error *error)
 	return EXIT_OK;
 }
 
+static int index_again(struct model *model, struct error *error)
+{
+	free(model->by_name);
+	model->by_name = NULL;
+	model->n_tensors = 0;
+	return index_tensors(model, error);
+}
+
 const struct tensor *model_find(const struct model *model, const char *name, const struct file **file)
 {
 	const struct tensor named = {.name = name};
@@ -190,10 +198,7 @@ static int check_shards(struct model *model, const struct model_index *index, st
 		code = keep == NULL ? fail_memory(error) : supersede(model, &model->files[i], index, keep, error);
 		free(keep);
 	}
-	free(model->by_name);
-	model->by_name = NULL;
-	model->n_tensors = 0;
-	return code == EXIT_OK ? index_tensors(model, error) : code;
+	return code == EXIT_OK ? index_again(model, error) : code;
 }
 
 /* Every tensor of a shard is mapped to that shard, and every mapped tensor exists. */
@@ -236,6 +241,32 @@ static int open_config(struct model *model, struct error *error)
 		code = fail(error, EXIT_INPUT, "%s: is not a JSON object", path);
 	free(path);
 	return code;
+}
+
+/* Takes note of the grid of a section; of two that differ, none. */
+static void note_grid(struct model *model, const json_t *section, bool *noted)
+{
+	const json_t *size = json_object_get(section, "weight_block_size");
+	const json_int_t rows = json_integer_value(json_array_get(size, 0)), cols = json_integer_value(json_array_get(size, 1));
+	const bool same = !*noted || (model->grid[0] == (uint64_t)rows && model->grid[1] == (uint64_t)cols);
+
+	if (json_array_size(size) != 2 || rows <= 0 || cols <= 0)
+		return;
+	model->grid[0] = same ? (uint64_t)rows : 0;
+	model->grid[1] = same ? (uint64_t)cols : 0;
+	*noted = true;
+}
+
+static void read_grid(struct model *model)
+{
+	static const char name[] = "quantization_config";
+	bool noted = false;
+	const char *key;
+	json_t *part;
+
+	note_grid(model, json_object_get(model->config, name), &noted);
+	json_object_foreach(model->config, key, part)
+		note_grid(model, json_object_get(part, name), &noted);
 }
 
 static bool has_tensor(const void *model, const char *name)
@@ -359,6 +390,7 @@ static const struct sign {
 	{"_e5m2_x4", NULL, 0, "tensors named *_e5m2_x4, in tiles for Trainium"},
 	{"_blocks", "_scales", 8, "tensors named *_blocks and *_scales, as in gpt-oss"},
 	{".blocks", ".scales", 8, "tensors named *.blocks and *.scales, as in OpenAI's gpt-oss"},
+	{".scales", ".weight", 32, "tensors named *.scales beside *.weight of words, as MLX writes"},
 	{".weight_scale", ".weight", 8, "tensors named *.weight_scale beside *.weight of 8 bits"},
 	{".weight_scale_inv", ".weight", 8, "tensors named *.weight_scale_inv beside *.weight of 8 bits"},
 };
@@ -399,7 +431,7 @@ static int shows(const struct model *model, const char *name, const struct sign 
 	snprintf(companion, size, "%.*s%s", (int)n, name, sign->companion);
 	const struct tensor *other = model_find(model, companion, &file);
 	free(companion);
-	return other != NULL && dtype_info(other->dtype)->bits <= sign->bits;
+	return other != NULL && dtype_info(other->dtype)->bits <= sign->bits && !elements_are_float(other->dtype);
 }
 
 /* Whether a tensor's dtype alone shows it. */
@@ -468,6 +500,7 @@ static int open_path(struct model *model, const char *path, struct error *error)
 		code = open_index(model, descriptor_open, path, error);
 	if (code == EXIT_OK && model->is_directory)
 		code = open_config(model, error);
+	read_grid(model);
 	if (code == EXIT_OK)
 		code = read_role_model(model, error);
 	return code != EXIT_OK ? code : find_quantizer(model, &model->quantized_by, error);
@@ -518,6 +551,7 @@ static bool split_expert(struct arena *arena, const struct tensor *whole, bool t
 			.shape = shape,
 			.by_columns = turned,
 			.pitch = turned ? all : 0,
+			.decoder = whole->decoder,
 			.offset = whole->offset + (expert * in * all + i * out * (turned ? 1 : in)) * width,
 			.size = out * in * width,
 		};
@@ -590,6 +624,55 @@ static int check_split(const struct model *model, const struct model_keeps *keep
 	            "no model has so many", model->path, n, SPLIT_MAX);
 }
 
+static int compare_addresses(const void *a, const void *b)
+{
+	const uintptr_t x = (uintptr_t)*(const struct tensor *const *)a, y = (uintptr_t)*(const struct tensor *const *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+int tensor_list_add(struct tensor_list *list, const struct tensor *tensor, struct error *error)
+{
+	if ((list->n & (list->n + 1)) == 0) {
+		const struct tensor **items = realloc(list->items, (2 * list->n + 2) * sizeof(const struct tensor *));
+
+		if (items == NULL)
+			return fail_memory(error);
+		list->items = items;
+	}
+	list->items[list->n++] = tensor;
+	return EXIT_OK;
+}
+
+/* Takes the listed tensors out of a file. */
+static int remove_from(struct file *file, const struct tensor_list *list, struct error *error)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < file->n_tensors; i++) {
+		const struct tensor *at = &file->tensors[i];
+
+		if (bsearch(&at, list->items, list->n, sizeof(const struct tensor *), compare_addresses) == NULL)
+			file->tensors[n++] = file->tensors[i];
+	}
+	file->n_tensors = n;
+	free(file->by_name);
+	file->by_name = NULL;
+	return file_sort_tensors(file, error);
+}
+
+int model_remove(struct model *model, struct tensor_list *list, struct error *error)
+{
+	int code = EXIT_OK;
+
+	if (list->n == 0)
+		return EXIT_OK;
+	qsort(list->items, list->n, sizeof(const struct tensor *), compare_addresses);
+	for (size_t f = 0; f < model->n_files && code == EXIT_OK; f++)
+		code = remove_from(&model->files[f], list, error);
+	return code == EXIT_OK ? index_again(model, error) : code;
+}
+
 int model_split_experts(struct model *model, const struct model_keeps *keeps, struct error *error)
 {
 	int code = check_split(model, keeps, error);
@@ -598,10 +681,7 @@ int model_split_experts(struct model *model, const struct model_keeps *keeps, st
 		return code;
 	for (size_t i = 0; i < model->n_files && code == EXIT_OK; i++)
 		code = split_in_file(model, &model->files[i], keeps, error);
-	free(model->by_name);
-	model->by_name = NULL;
-	model->n_tensors = 0;
-	return code == EXIT_OK ? index_tensors(model, error) : code;
+	return code == EXIT_OK ? index_again(model, error) : code;
 }
 
 int model_split_like(struct model *model, const struct model *like, struct error *error)
@@ -622,6 +702,7 @@ void model_close(struct model *model)
 	free(model->path);
 	free(model->directory);
 	free(model->quantized_by);
+	free(model->decoded_from);
 	json_decref(model->config);
 	arena_free(&model->arena);
 	*model = (struct model){0};

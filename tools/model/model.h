@@ -35,12 +35,15 @@ struct model {
 	size_t n_superseded;      /* tensors of files that the index takes from others */
 	const char *superseded;   /* the name of the first */
 	struct model_tensor *by_name; /* those of all files, in the order of strcmp() */
+	uint64_t grid[2];    /* weight_block_size: rows and columns that share a scale; 0: config.json says none, or several */
 	json_t *config;      /* config.json, an object; NULL if there is none or the user named a file */
 	struct role_model role_model; /* of config.json, also of one beside a file that the user named */
 	char *quantized_by;  /* see model_quantized_by() */
 	uint32_t formats;    /* of quantized tensors that its configuration states, as bits 1 << format; 0: none (meaning.h) */
 	uint64_t header_bytes, data_bytes; /* sums over the files */
-	struct arena arena;  /* tensors that model_split_experts() made */
+	size_t n_decoded;    /* tensors that model_decode() and model_decode_scaled() made numbers of */
+	char *decoded_from;  /* what quantized_by was before model_decode(); NULL: it was not called, or did nothing */
+	struct arena arena;  /* tensors that model_split_experts() and others made */
 	bool split_rows, split_columns; /* it made them of tensors [experts, out, in]; [experts, in, out] */
 };
 
@@ -65,6 +68,17 @@ int model_split_experts(struct model *model, const struct model_keeps *keeps, st
 
 /* The same if `like`, which was made from it, has experts so. */
 int model_split_like(struct model *model, const struct model *like, struct error *error);
+
+/* Tensors of a model; free(items). EXIT_MEMORY. */
+struct tensor_list {
+	size_t n;
+	const struct tensor **items;
+};
+int tensor_list_add(struct tensor_list *list, const struct tensor *tensor, struct error *error);
+
+/* Takes the listed tensors out of the model and, unless there are none, sorts those that remain, whose names the caller may
+   have changed, anew. EXIT_INPUT, EXIT_MEMORY. */
+int model_remove(struct model *model, struct tensor_list *list, struct error *error);
 
 void model_close(struct model *model);
 

@@ -4,6 +4,7 @@
 #include "model/model_output.h"
 
 #include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include "io/file_gguf.h"
 #include "model/fingerprint.h"
 #include "model/layout_config.h"
+#include "model/meaning.h"
 #include "mxfp.h"
 
 const char model_output_alone[] = "one file without a config.json: mxfp reads it so, other programs want a directory";
@@ -35,7 +37,7 @@ static int read_beside(const char *directory, json_t **config, struct error *err
 	return code;
 }
 
-int model_config_copy(const struct model *model, json_t **config, struct error *error)
+static int copy_config(const struct model *model, json_t **config, struct error *error)
 {
 	*config = NULL;
 	if (!model->is_directory) {
@@ -56,6 +58,15 @@ int model_config_copy(const struct model *model, json_t **config, struct error *
 	json_decref(*config);
 	*config = NULL;
 	return fail_memory(error);
+}
+
+int model_config_copy(const struct model *model, json_t **config, struct error *error)
+{
+	int code = copy_config(model, config, error);
+
+	if (code == EXIT_OK && model->n_decoded > 0)
+		meaning_remove_sections(*config);
+	return code;
 }
 
 void model_config_widen(json_t *config, enum mxfp_format format)
@@ -154,22 +165,25 @@ int model_output_check_source(const struct model *source, const char *path, stru
 
 	if (is_gguf && named == NULL)
 		return fail(error, EXIT_USAGE, "%s: a GGUF file becomes no model directory, because %s has the tensor names of "
-		            "llama.cpp; name a .gguf file, or give the model that it was made from", path, source->path);
+		            "llama.cpp; name a .gguf file, or make a directory of it by mxfp convert", path, source->path);
 	if (is_gguf || named != &file_gguf)
 		return EXIT_OK;
+	if (source->is_directory)
+		return fail(error, EXIT_USAGE, "%s: a GGUF file is made from one, and %s is none; write a directory DIR, and mxfp convert DIR "
+		            "-o %s makes one of it", path, source->path, path);
 	return fail(error, EXIT_USAGE, "%s: a GGUF file is made from one, and %s is none; make one of it with "
 	            "convert_hf_to_gguf.py of llama.cpp first", path, source->path);
 }
 
 /* Adds the source's files and config.json, from which all that is written follows, and the program's version. */
-static int add_source(json_t *fingerprint, const struct model *source, struct error *error)
+static int add_source(json_t *fingerprint, const struct model *source, bool times, struct error *error)
 {
 	json_t *config = NULL;
 	int code = model_config_copy(source, &config, error);
 
 	json_prepare();
 	if (code == EXIT_OK)
-		code = fingerprint_sources(fingerprint, source, true, error);
+		code = fingerprint_sources(fingerprint, source, times, error);
 	char *text = json_dumps(config, JSON_COMPACT | JSON_SORT_KEYS);
 	if (code == EXIT_OK &&
 	    (json_object_set_new(fingerprint, METADATA_VERSION, json_string(mxfp_version())) != 0 ||
@@ -192,11 +206,12 @@ int model_output_begin(struct model_output *output, const struct model *source, 
 	if (code == EXIT_OK)
 		code = model_output_check_apart(source, output->partial.directory, error);
 	if (code == EXIT_OK)
-		code = add_source(fingerprint, source, error);
+		code = add_source(fingerprint, source, true, error);
 	if (code == EXIT_OK)
 		code = partial_begin(&output->partial, target, fingerprint, error);
 	output->begun = code == EXIT_OK;
-	if (code == EXIT_OK && source->has_index && !target->as_file && !output->partial.appeared)
+	output->indexed = source->has_index && !target->as_file;
+	if (code == EXIT_OK && output->indexed && !output->partial.appeared)
 		code = begin_index(output, error);
 	return code;
 }
@@ -210,7 +225,44 @@ int model_output_help(struct model_output *output, const struct model *source, c
 
 const char *model_output_name(const struct model_output *output, const struct file *source)
 {
-	return output->index.stream != NULL ? model_file_name(source) : MODEL_SINGLE;
+	return output->indexed ? model_file_name(source) : MODEL_SINGLE;
+}
+
+int model_output_fingerprint(char text[FINGERPRINT_TEXT], const struct model *source, const json_t *choices,
+                             struct error *error)
+{
+	json_t *whole = json_deep_copy(choices);
+	int code = whole == NULL ? fail_memory(error) : add_source(whole, source, false, error);
+
+	if (code == EXIT_OK)
+		code = fingerprint_text(whole, text, error);
+	json_decref(whole);
+	return code;
+}
+
+int model_output_note(struct model_output *output, const struct file *source, const struct tensor *tensors, size_t n,
+                      struct error *error)
+{
+	uint64_t size;
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < n && code == EXIT_OK && output->index.stream != NULL; i++) {
+		output->data_bytes += tensor_size(&tensors[i], &size) ? size : 0;
+		code = model_index_text_add(&output->index, tensors[i].name, model_output_name(output, source), error);
+	}
+	return code;
+}
+
+int model_output_drop_index(struct model_output *output, struct error *error)
+{
+	char *path = output_member(&output->partial.output, MODEL_INDEX);
+
+	model_index_text_free(&output->index);
+	if (path == NULL)
+		return fail_memory(error);
+	const int code = unlink(path) == 0 || errno == ENOENT ? EXIT_OK : fail_errno(error, path, "cannot remove");
+	free(path);
+	return code;
 }
 
 int model_output_add(struct model_output *output, const struct file *source, const struct writer *writer,
@@ -226,7 +278,7 @@ int model_output_add(struct model_output *output, const struct file *source, con
 	return code;
 }
 
-int model_output_commit(struct model_output *output, const json_t *config, struct error *error)
+int model_output_complete(struct model_output *output, const json_t *config, struct error *error)
 {
 	const struct output *built = &output->partial.output;
 	int code = EXIT_OK;
@@ -235,6 +287,13 @@ int model_output_commit(struct model_output *output, const json_t *config, struc
 		code = model_index_text_end(&output->index, output->data_bytes, error);
 	if (code == EXIT_OK && config != NULL && built->is_directory && !output->partial.appeared)
 		code = model_config_write(built->temporary, config, error);
+	return code;
+}
+
+int model_output_commit(struct model_output *output, const json_t *config, struct error *error)
+{
+	const int code = model_output_complete(output, config, error);
+
 	return code != EXIT_OK ? code : partial_commit(&output->partial, error);
 }
 

@@ -12,6 +12,7 @@
 #include "io/file.h"
 #include "io/partial.h"
 #include "model/model.h"
+#include "model/fingerprint.h"
 #include "model/model_index.h"
 
 /* A copy of the model's config.json, or of the one beside the file if the user named a file; *config is NULL if
@@ -29,6 +30,7 @@ void model_config_widen(json_t *config, enum mxfp_format format);
 struct model_output {
 	struct partial partial;
 	bool begun;          /* partial_end() is to follow */
+	bool indexed;        /* files have the names of the source's */
 	const struct model *source;
 	struct model_index_text index; /* never begun if there will be no index */
 	uint64_t data_bytes; /* of all files added */
@@ -55,6 +57,18 @@ int model_output_begin(struct model_output *output, const struct model *source, 
 int model_output_help(struct model_output *output, const struct model *source, const struct partial_target *target,
                       struct error *error);
 
+/* XXH3-128, as digits, of what decides the output on any machine: `choices` and the source. EXIT_IO, EXIT_INPUT,
+   EXIT_MEMORY. */
+int model_output_fingerprint(char text[FINGERPRINT_TEXT], const struct model *source, const json_t *choices,
+                             struct error *error);
+
+/* Takes note of a file that another process writes: its tensors, and their bytes. EXIT_MEMORY. */
+int model_output_note(struct model_output *output, const struct file *source, const struct tensor *tensors, size_t n,
+                      struct error *error);
+
+/* Leaves the index to another process; names of files stay those of an index. EXIT_IO, EXIT_MEMORY. */
+int model_output_drop_index(struct model_output *output, struct error *error);
+
 /* The name of the file made from `source`. */
 const char *model_output_name(const struct model_output *output, const struct file *source);
 
@@ -62,8 +76,10 @@ const char *model_output_name(const struct model_output *output, const struct fi
 int model_output_add(struct model_output *output, const struct file *source, const struct writer *writer,
                      struct error *error);
 
-/* Writes index and config (NULL: none), and lets the output appear. Nothing but this is left to do if partial.appeared.
-   */
+/* Writes index and config (NULL: none), for a caller that has more to write then. */
+int model_output_complete(struct model_output *output, const json_t *config, struct error *error);
+
+/* The same, unless it was done, and lets the output appear. Nothing but this is left to do if partial.appeared. */
 int model_output_commit(struct model_output *output, const json_t *config, struct error *error);
 
 /* Removes what was not committed, unless `code` says that it can be continued. Returns `code`. Always called last; the

@@ -12,6 +12,7 @@
 #include "base/nearest.h"
 #include "model/meaning.h"
 #include "model/quantized.h"
+#include "model/scaled.h"
 
 enum { TILE = 32 }; /* rows and columns that are transposed together, for the cache */
 
@@ -228,6 +229,8 @@ int operand_read(struct operand *operand, const char *text, enum operand_order o
 	int code = open_model(&operand->model, text, &name, error);
 	if (code == EXIT_OK)
 		code = meaning_check(&operand->model, MEANING_READS, error);
+	if (code == EXIT_OK)
+		code = model_decode_scaled(&operand->model, false, error);
 	if (code == EXIT_OK)
 		code = read_tensor(operand, name, order, done, error);
 	if (code != EXIT_OK)

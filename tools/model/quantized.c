@@ -14,6 +14,7 @@
 #include "base/sparsity.h"
 #include "base/suffix.h"
 #include "io/shape.h"
+#include "model/scaled.h"
 #include "mxfp/convert.h"
 
 /* More than the ways in which the layouts together name parts; beyond it a way is tried again, which is only slow. */
@@ -69,6 +70,24 @@ static bool find_stated(struct stated *stated, const struct file *file, const ch
 	return true;
 }
 
+static bool is_form_name(const char *name)
+{
+	for (size_t i = 0; layouts[i] != NULL; i++)
+		for (size_t k = 0; k < layouts[i]->n_forms; k++)
+			if (layouts[i]->forms[k].config_name != NULL && strcmp(layouts[i]->forms[k].config_name, name) == 0)
+				return true;
+	return false;
+}
+
+/* Whether codes of two formats look alike. */
+static bool has_bits_of(enum mxfp_format one, enum mxfp_format other)
+{
+	const struct mxfp_format_info *a = mxfp_format_get_info(one), *b = mxfp_format_get_info(other);
+
+	return a->block_length == b->block_length &&
+	       mxfp_format_get_info(a->element)->bits == mxfp_format_get_info(b->element)->bits;
+}
+
 /* The format that file and config.json state, where shapes leave a choice. */
 static bool states(const struct search *search, const struct file *file, const struct layout_form *form)
 {
@@ -79,21 +98,25 @@ static bool states(const struct search *search, const struct file *file, const s
 	                                                     "format"));
 	enum mxfp_format format;
 
-	if (weights != NULL && mxfp_format_from_name(weights, &format) == MXFP_OK)
+	/* What is said of most tensors may be of another kind. */
+	if (weights != NULL && mxfp_format_from_name(weights, &format) == MXFP_OK && has_bits_of(format, form->format))
 		return format == form->format;
-	if (name != NULL)
+	if (name != NULL && is_form_name(name))
 		return form->config_name != NULL && strcmp(form->config_name, name) == 0;
-	return model->formats == UINT32_C(1) << form->format;
+	/* Of groups that say bits alone, those are meant that the layout's own programs have. */
+	return model->formats == UINT32_C(1) << form->format || (form->known && (model->formats >> form->format & 1) != 0);
 }
 
-/* Whether the codes can be nothing but those of a quantized tensor: by their name or their dtype, or because they have
-   8 bits and scales. */
+/* Whether the codes can be nothing but those of a quantized tensor: by their name, because they have 8 bits and scales,
+   or because they are words of codes, which no other weight is. */
 static bool is_telling(const struct quantized *q, const char *name)
 {
 	const struct tensor *codes = q->parts[LAYOUT_CODES];
 
 	if (strcmp(codes->name, name) != 0)
 		return true;
+	if (codes->dtype == DTYPE_U32 && q->choice.form->parts[LAYOUT_CODES].dtype == DTYPE_U32)
+		return codes->rank > 1;
 	return q->parts[LAYOUT_SCALES] != NULL && dtype_info(codes->dtype)->bits == 8 && codes->dtype != DTYPE_BOOL;
 }
 
@@ -116,7 +139,7 @@ static bool find_sparsity(struct quantized *q, const struct search *search)
 static int try_form(struct search *search, const struct layout *layout, const struct layout_form *form,
                     struct error *error)
 {
-	struct quantized q = {.choice = {.layout = layout, .form = form}};
+	struct quantized q = {.choice = {.layout = layout, .form = form, .grid = {search->model->grid[0], search->model->grid[1]}}};
 	int code = find_parts(&q, search, error);
 
 	if (code != EXIT_OK || q.parts[LAYOUT_CODES] == NULL)
@@ -235,8 +258,9 @@ static int fail_layout(const struct search *search, struct error *error)
 	                   shape_text(codes, of_codes), scales != NULL ? ", scales " : "",
 	                   scales != NULL ? dtype_info(scales->dtype)->name : "", scales != NULL ? " " : "",
 	                   scales != NULL ? shape_text(scales, of_scales) : "",
-	                   search->model->is_directory ? "the shapes do not fit, or the file is damaged: write it again"
-	                                               : "if it is MXFP6, name the directory with config.json");
+	                   search->model->is_directory      ? "the shapes do not fit, or the file is damaged: write it again"
+	                   : codes->dtype == DTYPE_F8_E4M3 ? "if blocks at its edges are cut off, name the directory with config.json"
+	                                                   : "if it is MXFP6, name the directory with config.json");
 }
 
 /* What is wrong with codes that have no scales, or none that fit. */
@@ -300,10 +324,22 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 		return code;
 	*quantized = search.found;
 	if (search.found.choice.form == NULL || search.ambiguous) {
-		*found = search.broken.choice.form != NULL;
-		return *found ? fail_broken(&search, error) : EXIT_OK;
+		const struct quantized *broken = &search.broken;
+		struct scaled scaled;
+		bool is_scaled = false;
+
+		/* Scales that are numbers make numbers of codes, and no blocks. */
+		if (broken->choice.form != NULL)
+			code = scaled_find(&scaled, &is_scaled, model, broken->parts[LAYOUT_CODES], broken->files[LAYOUT_CODES], error);
+		/* If they do not fit, scaled.h tells of it. */
+		is_scaled |= code == EXIT_INPUT;
+		code = code == EXIT_INPUT ? EXIT_OK : code;
+		*found = broken->choice.form != NULL && !is_scaled;
+		return code == EXIT_OK && *found ? fail_broken(&search, error) : code;
 	}
 	*found = true;
+	quantized->repeated = quantized->choice.layout->order->repeats != NULL &&
+	                      quantized->choice.layout->order->repeats(&quantized->choice, quantized->parts);
 	code = check_stated(quantized, &search, error);
 	if (code == EXIT_OK)
 		code = set_shape(quantized, name, error);
@@ -389,9 +425,11 @@ int quantized_any(const struct model *model, bool *any, struct error *error)
 			const struct tensor *tensor = &model->files[f].tensors[i];
 			const char *name = NULL;
 
-			if (tensor->dtype != DTYPE_Q8_0)
+			const bool decoded = tensor->dtype == DTYPE_Q8_0 || tensor->decoder != NULL;
+
+			if (!decoded)
 				code = quantized_owner(&quantized, &name, model, tensor, &arena, error);
-			*any = code == EXIT_OK && (tensor->dtype == DTYPE_Q8_0 || name != NULL);
+			*any = code == EXIT_OK && (decoded || name != NULL);
 		}
 	arena_free(&arena);
 	return code;

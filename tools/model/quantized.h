@@ -25,7 +25,8 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 int quantized_owner(struct quantized *quantized, const char **name, const struct model *model,
                     const struct tensor *tensor, struct arena *arena, struct error *error);
 
-/* Whether any tensor of the model is such a part, or in ggml's Q8_0, which decode.h reads too. As quantized_find(). */
+/* Whether any tensor of the model is such a part, or in ggml's Q8_0, which decode.h reads too, or has a decoder. As
+   quantized_find(). */
 int quantized_any(const struct model *model, bool *any, struct error *error);
 
 /* Refuses a model without one: EXIT_INPUT. */

@@ -90,7 +90,7 @@ int quantize_config(const struct quantize_plan *plan, json_t **config, struct er
 	layout_facts_free(&facts);
 	if (quantization != NULL) {
 		json_object_set_new(quantization, "mxfp", own_facts(plan));
-		json_object_set_new(*config, "quantization_config", quantization);
+		layout_config_put(*config, plan->settings->layout, quantization);
 	} else {
 		/* It is written nowhere, but what is not the same is another output. */
 		json_object_set_new(*config, "mxfp", own_facts(plan));

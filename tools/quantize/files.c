@@ -70,38 +70,20 @@ uint64_t quantize_bytes_to_read(const struct quantize_entry *entry)
 	return bytes;
 }
 
-static int compare_sizes(const void *a, const void *b)
-{
-	const struct quantize_file *left = *(struct quantize_file *const *)a, *right = *(struct quantize_file *const *)b;
-	uint64_t left_bytes = left->input_bytes + left->output_bytes;
-	uint64_t right_bytes = right->input_bytes + right->output_bytes;
-
-	if (left_bytes != right_bytes)
-		return left_bytes > right_bytes ? -1 : 1;
-	return left < right ? -1 : left > right;
-}
-
 int quantize_share(struct quantize_plan *plan, size_t n, struct error *error)
 {
-	struct quantize_file **order = calloc(plan->n_files, sizeof(struct quantize_file *));
-	uint64_t *loads = calloc(n, sizeof *loads);
-	int code = order == NULL || loads == NULL ? fail_memory(error) : EXIT_OK;
+	uint64_t *bytes = calloc(plan->n_files + 1, sizeof *bytes);
+	size_t *owners = calloc(plan->n_files + 1, sizeof *owners);
+	int code = bytes == NULL || owners == NULL ? fail_memory(error) : EXIT_OK;
 
 	for (size_t f = 0; f < plan->n_files && code == EXIT_OK; f++)
-		order[f] = &plan->files[f];
+		bytes[f] = plan->files[f].input_bytes + plan->files[f].output_bytes;
 	if (code == EXIT_OK)
-		qsort(order, plan->n_files, sizeof(struct quantize_file *), compare_sizes);
-	for (size_t f = 0; f < plan->n_files && code == EXIT_OK; f++) {
-		size_t least = 0;
-
-		for (size_t i = 1; i < n; i++)
-			if (loads[i] < loads[least])
-				least = i;
-		order[f]->owner = least;
-		loads[least] += order[f]->input_bytes + order[f]->output_bytes;
-	}
-	free(order);
-	free(loads);
+		code = part_share(owners, bytes, plan->n_files, n, error);
+	for (size_t f = 0; f < plan->n_files && code == EXIT_OK; f++)
+		plan->files[f].owner = owners[f];
+	free(bytes);
+	free(owners);
 	return code;
 }
 

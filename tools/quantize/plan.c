@@ -28,6 +28,8 @@ static int check_unquantized(const struct model *model, struct error *error)
 	json_t *config;
 	bool readable;
 
+	if (model->n_decoded > 0)
+		return EXIT_OK;
 	if (model_quantized_by(model) != NULL) {
 		int code = quantized_any(model, &readable, &ignored);
 

@@ -16,10 +16,10 @@
 #include "model/carry.h"
 #include "model/layout.h"
 #include "model/model.h"
+#include "model/part.h"
 #include "model/select.h"
 #include "mxfp/options.h"
 #include "quantize/choice.h"
-#include "quantize/part.h"
 #include "quantize/recipe.h"
 
 /* The command line. */

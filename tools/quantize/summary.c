@@ -136,6 +136,9 @@ static void print_totals(const struct quantize_plan *plan)
 	if (!settings->dry_run)
 		printf("saturated %" PRIu64 ", flushed to zero %" PRIu64 ", NaN %" PRIu64 ", Inf %" PRIu64 "\n",
 		       totals.counts.saturated, totals.counts.flushed, totals.counts.nan, totals.counts.inf);
+	if (plan->model->n_decoded > 0)
+		printf("%zu tensors were quantized before (%s): they are decoded to f32, and what is quantized is rounded once more\n",
+		       plan->model->n_decoded, plan->model->decoded_from != NULL ? plan->model->decoded_from : "by their tensors");
 	if (totals.f64 > 0)
 		printf("%zu of them were F64 and first rounded to f32, to nearest even\n", totals.f64);
 	carry_print(&plan->carry, stdout);

@@ -21,7 +21,7 @@ int report_evaluation_open(struct report_evaluation *e, const char *path, struct
 	if (e->tries != NULL)
 		code = trial_parse(e->trials, &e->n_trials, sizeof e->trials / sizeof e->trials[0], e->tries, &e->options, error);
 	if (code == EXIT_OK)
-		code = meaning_open(&e->model, path, MEANING_READS, error);
+		code = meaning_open(&e->model, path, MEANING_DECODES, error);
 	corpus_set_file(&e->corpus_options, e->source);
 	if (code == EXIT_OK && layouts[0]->one_expert_each)
 		code = model_split_experts(&e->model, NULL, error);

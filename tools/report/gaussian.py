@@ -17,7 +17,7 @@ MX = {
     "MXFP4": (ml_dtypes.float4_e2m1fn, 2, 6.0, 1),
     "MXINT8": (None, 0, 127 / 64, 6),
 }
-RULES = ["FLOOR", "CEIL", "EVEN", "EVEN_M1", "RCEIL", "FIT", "TRN3"]
+RULES = ["FLOOR", "CEIL", "EVEN", "EVEN_M1", "RCEIL", "FIT", "TRN3", "RNE", "LOG_NEAREST"]
 
 
 def element(x, kind, largest):
@@ -41,6 +41,10 @@ def exponent(rule, amax, name):
         return e - emax + (m > largest / 2.0**emax)
     if rule == "TRN3":
         return e - (emax - 1)
+    if rule == "RNE":
+        return e - emax - (m < 0.75 * largest / 2.0**emax)
+    if rule == "LOG_NEAREST":
+        return np.floor(np.log2(amax / largest) + 0.5)
     # FIT: from where a number under the floor's scale would round past the largest, half a step further; ties to even
     # go up, as the largest of all types but E4M3 is odd.
     steps = 2.0 ** (emax - bits)
@@ -76,7 +80,9 @@ def half_up(x):
 
 def nvfp4(blocks, recipe):
     amax_t, amax = np.abs(blocks).max(), np.abs(blocks).max(axis=1)
-    g = {"TORCHAO_1": 1, "GGML": 1, "4OVER6": amax_t / 1536}.get(recipe, amax_t / 2688)
+    g = amax_t / (1536 if recipe.endswith("4OVER6") else 2688)
+    if recipe in ("TORCHAO_1", "GGML"):
+        g = 1
 
     def decoded(scale):
         scale = (g * scale)[:, None]
@@ -88,14 +94,15 @@ def nvfp4(blocks, recipe):
     if recipe.startswith("TORCHAO"):
         u = np.clip(u, 2.0**-6, 448)
     six = decoded(ue4m3(u))
-    if recipe != "4OVER6":
+    if not recipe.endswith("4OVER6"):
         return six
     four = decoded(ue4m3(1.5 * u))
     better = ((four - blocks) ** 2).sum(axis=1) < ((six - blocks) ** 2).sum(axis=1)
     return np.where(better[:, None], four, six)
 
 
-RECIPES = ["TE", "TORCHAO", "TORCHAO_1", "COMPRESSED_TENSORS", "MODELOPT", "MODELOPT_0_45", "GGML", "4OVER6"]
+RECIPES = ["TE", "TORCHAO", "TORCHAO_1", "COMPRESSED_TENSORS", "MODELOPT", "MODELOPT_0_45", "GGML", "4OVER6",
+           "MODELOPT_4OVER6"]
 
 
 def main():

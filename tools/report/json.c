@@ -208,8 +208,9 @@ static json_t *head_json(const struct report *report)
 	                          measurements_json(report, report->totals));
 
 	/* How a quantized model was rounded is not this command's choice. */
-	json_t *head = json_pack("{s:s, s:o, s:o, s:o, s:s?, s:o, s:o, s:o, s:o}", "mxfp_version", mxfp_version(), "verdict",
-	                         verdict_json(report), "source", facts_text(report->model->path), "against",
+	json_t *head = json_pack("{s:s, s:o, s:o, s:o, s:o, s:s?, s:o, s:o, s:o, s:o}", "mxfp_version", mxfp_version(), "verdict",
+	                         verdict_json(report), "source", facts_text(report->model->path), "decoded_from",
+	                         report->model->decoded_from != NULL ? facts_text(report->model->decoded_from) : json_null(), "against",
 	                         against ? facts_text(options->against->path) : json_null(), "round",
 	                         against ? NULL : mxfp_option_name(MXFP_OPTION_ROUND, (int)options->round), "seed",
 	                         against ? json_null() : count(options->seed),

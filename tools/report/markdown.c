@@ -327,6 +327,10 @@ static void print_measured(const struct report *report, FILE *file)
 	        "%zu tensors with %" PRIu64 " weights in %" PRIu64 " bytes against their binary32 values; %zu tensors"
 	        " left out.\n",
 	        report->n_layers, elements, report_bytes(report), report->n_skipped);
+	if (report->model->n_decoded > 0)
+		fprintf(file, "%zu tensors were quantized before (%s): their numbers are decoded, and errors are those of rounding them "
+		        "once more.\n", report->model->n_decoded,
+		        report->model->decoded_from != NULL ? report->model->decoded_from : "by their tensors");
 	if (report->options->against != NULL) {
 		fputs("The quantized weights are those of ", file);
 		print_printable(file, report->options->against->path);

@@ -106,8 +106,9 @@ static int take_counts(const struct decode_target *to, const struct transfer *tr
 	must_succeed(mxfp_convert(&largest, MXFP_FORMAT_F32, format == MXFP_FORMAT_F32 ? (const void *)&word : &half, format,
 	                          1, NULL));
 	return fail_tensor(error, transfer->file->path, target->name, "%" PRIu64 " of %" PRIu64 " numbers are too large for "
-	                   "%s, whose largest is %.9g; %s%s", counts->overflowed, tensor_elements(target), name,
-	                   (double)largest, format == MXFP_FORMAT_F32 ? "" : "--to f32 has more room, ", to->remedy);
+	                   "%s, whose largest is %.9g; %s%s%s", counts->overflowed, tensor_elements(target), name,
+	                   (double)largest, format == MXFP_FORMAT_F32 ? "" : to->option,
+	                   format == MXFP_FORMAT_F32 ? "" : " f32 has more room, ", to->remedy);
 }
 
 /* The state of decoding a tensor. */
@@ -284,59 +285,66 @@ int decode_tensor(struct transfer *transfer, const struct quantized *quantized, 
 	return code == EXIT_OK ? take_counts(to, transfer, d.target, &counts, error) : code;
 }
 
-/* The state of decoding a tensor of Q8_0. Its pieces are whole blocks, because its rows are. */
-struct decoding_q8_0 {
+/* The state of decoding a tensor of Q8_0, whose pieces are whole blocks, because its rows are, or one with a decoder. */
+struct decoding_numbers {
 	struct transfer *transfer;
 	const struct tensor *source, *target;
 	const struct decode_target *to;
 	uint64_t cols;
 };
 
-static uint64_t first_of(const struct decoding_q8_0 *d, const struct transfer_piece *piece)
+static uint64_t first_of(const struct decoding_numbers *d, const struct transfer_piece *piece)
 {
 	return piece->piece.row * d->cols + piece->piece.col;
 }
 
-static int read_q8_0(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes, struct error *error)
+static int read_numbers(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes, struct error *error)
 {
-	const struct decoding_q8_0 *d = context;
-	const size_t n = piece->piece.rows * piece->piece.cols / Q8_0_ELEMENTS * Q8_0_BYTES;
+	const struct decoding_numbers *d = context;
+	const bool blocks = d->source->dtype == DTYPE_Q8_0;
+	const size_t block = blocks ? Q8_0_ELEMENTS : 1, bytes = blocks ? Q8_0_BYTES : sizeof(float);
+	const size_t n = piece->piece.rows * piece->piece.cols / block * bytes;
 
 	*n_bytes = n;
-	return file_read(d->transfer->file, d->source, first_of(d, piece) / Q8_0_ELEMENTS * Q8_0_BYTES, piece->bytes, n,
-	                 error);
+	return file_read(d->transfer->file, d->source, first_of(d, piece) / block * bytes, piece->bytes, n, error);
 }
 
-static int decode_q8_0_piece(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
-                             struct error *error)
+static int decode_numbers_piece(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
+                                struct error *error)
 {
-	const struct decoding_q8_0 *d = context;
+	const struct decoding_numbers *d = context;
 	const struct mxfp_exec exec = {.threads = 1};
 	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF, .exec = &exec};
 	const enum dtype dtype = d->target->dtype;
 	const enum mxfp_format format = dtype_info(dtype)->format;
 	const size_t n = piece->piece.rows * piece->piece.cols, width = dtype_info(dtype)->bits / 8;
+	float *numbers = (float *)(void *)piece->result;
 
 	/* A product of a finite f16 number and 127 is finite in binary32. */
-	q8_0_decode((float *)(void *)piece->result, piece->bytes, n / Q8_0_ELEMENTS);
-	must_succeed(mxfp_convert(piece->bytes, format, piece->result, MXFP_FORMAT_F32, n, &options));
+	if (d->source->dtype == DTYPE_Q8_0) {
+		q8_0_decode(numbers, piece->bytes, n / Q8_0_ELEMENTS);
+	} else {
+		memcpy(numbers, piece->bytes, n * sizeof *numbers);
+		dtype_swap(DTYPE_F32, numbers, n * sizeof *numbers);
+	}
+	must_succeed(mxfp_convert(piece->bytes, format, numbers, MXFP_FORMAT_F32, n, &options));
 	if (any_inf(format, piece->bytes, n))
-		meet_overflow(format, piece->bytes, n, (const float *)(const void *)piece->result, d->to->overflow, counts);
+		meet_overflow(format, piece->bytes, n, numbers, d->to->overflow, counts);
 	dtype_swap(dtype, piece->bytes, n * width);
 	return writer_write(&d->transfer->writer, d->target, first_of(d, piece) * width, piece->bytes, n * width, error);
 }
 
-int decode_q8_0(struct transfer *transfer, const struct tensor *source, const struct decode_target *to,
-                struct error *error)
+int decode_numbers(struct transfer *transfer, const struct tensor *source, const struct decode_target *to,
+                   struct error *error)
 {
 	struct mxfp_counts counts = {0};
-	struct decoding_q8_0 d = {
+	struct decoding_numbers d = {
 		.transfer = transfer,
 		.source = source,
 		.to = to,
 		.target = writer_find(&transfer->writer, to->name),
 	};
-	struct transfer_job job = {.read = read_q8_0, .work = decode_q8_0_piece, .context = &d, .counts = &counts};
+	struct transfer_job job = {.read = read_numbers, .work = decode_numbers_piece, .context = &d, .counts = &counts};
 
 	tensor_matrix(source, &job.rows, &job.cols);
 	d.cols = job.cols;

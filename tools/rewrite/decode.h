@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Decodes a quantized tensor of a model into another file as plain numbers, for dequantize.c and relayout.c. */
+/* Decodes a quantized tensor of a model into another file as plain numbers, for dequantize.c and convert.c. */
 #ifndef TOOLS_REWRITE_DECODE_H
 #define TOOLS_REWRITE_DECODE_H
 
@@ -24,7 +24,8 @@ struct decode_target {
 	const char *name;             /* in transfer->writer, where it has such a dtype */
 	const struct decode_place *place; /* NULL: the tensor is that alone */
 	int overflow;                 /* enum mxfp_overflow, or OPTION_CHOICE_NONE: EXIT_INPUT. An Inf that is stored stays */
-	const char *remedy;           /* for the text of that error, as a phrase */
+	const char *option;           /* of the command, that says the dtype: for the text of that error */
+	const char *remedy;           /* for the same, as a phrase */
 	struct mxfp_counts *counts;   /* added to: `saturated` became the largest number, `overflowed` Inf */
 };
 
@@ -32,8 +33,8 @@ struct decode_target {
 int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const struct decode_target *target,
                   struct error *error);
 
-/* The same for a tensor of ggml's Q8_0 in transfer->file. EXIT_IO, EXIT_INPUT; signals. */
-int decode_q8_0(struct transfer *transfer, const struct tensor *source, const struct decode_target *target,
-                struct error *error);
+/* The same for a tensor in transfer->file that is ggml's Q8_0 or has a decoder. EXIT_IO, EXIT_INPUT; signals. */
+int decode_numbers(struct transfer *transfer, const struct tensor *source, const struct decode_target *target,
+                   struct error *error);
 
 #endif

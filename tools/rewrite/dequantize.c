@@ -22,7 +22,7 @@
 #include "rewrite/decode.h"
 
 /* What becomes of a tensor of the source. */
-enum becomes { BECOMES_KEPT, BECOMES_CODES, BECOMES_Q8_0, BECOMES_DROPPED };
+enum becomes { BECOMES_KEPT, BECOMES_CODES, BECOMES_NUMBERS, BECOMES_DROPPED };
 
 struct entry {
 	enum becomes becomes;
@@ -64,8 +64,8 @@ static int plan_entry(struct running *r, struct entry *entry, const struct tenso
 	const char *name;
 
 	*entry = (struct entry){.becomes = BECOMES_KEPT, .output = *tensor};
-	if (tensor->dtype == DTYPE_Q8_0) {
-		entry->becomes = BECOMES_Q8_0;
+	if (tensor->dtype == DTYPE_Q8_0 || tensor->decoder != NULL) {
+		entry->becomes = BECOMES_NUMBERS;
 		entry->output.dtype = r->dtype;
 		return EXIT_OK;
 	}
@@ -200,7 +200,7 @@ static int plan_file(struct running *r, struct error *error)
 		return fail_memory(error);
 	for (size_t i = 0; i < file->n_tensors && code == EXIT_OK; i++) {
 		code = plan_entry(r, &r->entries[i], &file->tensors[i], error);
-		r->done->decoded += r->entries[i].becomes == BECOMES_CODES || r->entries[i].becomes == BECOMES_Q8_0;
+		r->done->decoded += r->entries[i].becomes == BECOMES_CODES || r->entries[i].becomes == BECOMES_NUMBERS;
 		r->done->kept += r->entries[i].becomes == BECOMES_KEPT;
 		r->done->folded += r->entries[i].becomes == BECOMES_CODES &&
 		                   r->entries[i].quantized.parts[LAYOUT_PRE_QUANT_SCALE] != NULL;
@@ -245,6 +245,7 @@ static int write_entry(const void *context, size_t i, struct journal_record *rec
 		.name = fused ? entry->fused : entry->output.name,
 		.place = fused ? &entry->place : NULL,
 		.overflow = r->settings->overflow,
+		.option = "--to",
 		.remedy = "--overflow sat writes that, and --overflow ovf Inf",
 		.counts = &record->counts,
 	};
@@ -252,8 +253,8 @@ static int write_entry(const void *context, size_t i, struct journal_record *rec
 	switch (entry->becomes) {
 	case BECOMES_CODES:
 		return decode_tensor(&r->transfer, &entry->quantized, &target, error);
-	case BECOMES_Q8_0:
-		return decode_q8_0(&r->transfer, source, &target, error);
+	case BECOMES_NUMBERS:
+		return decode_numbers(&r->transfer, source, &target, error);
 	case BECOMES_KEPT:
 		return transfer_copy(&r->transfer, source, error);
 	case BECOMES_DROPPED:

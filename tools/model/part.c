@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
-#include "quantize/part.h"
+#include "model/part.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -36,6 +36,45 @@ int part_parse(const char *text, const char *where, struct part_choice *choice, 
 	return EXIT_OK;
 }
 
+/* A file that is to be shared. */
+struct shared {
+	uint64_t bytes;
+	size_t which;
+};
+
+static int compare_shared(const void *a, const void *b)
+{
+	const struct shared *left = a, *right = b;
+
+	if (left->bytes != right->bytes)
+		return left->bytes > right->bytes ? -1 : 1;
+	return left->which < right->which ? -1 : left->which > right->which;
+}
+
+int part_share(size_t *owners, const uint64_t *bytes, size_t n, size_t n_owners, struct error *error)
+{
+	struct shared *order = calloc(n + 1, sizeof *order);
+	uint64_t *loads = calloc(n_owners, sizeof *loads);
+	int code = order == NULL || loads == NULL ? fail_memory(error) : EXIT_OK;
+
+	for (size_t i = 0; i < n && code == EXIT_OK; i++)
+		order[i] = (struct shared){bytes[i], i};
+	if (code == EXIT_OK)
+		qsort(order, n, sizeof *order, compare_shared);
+	for (size_t i = 0; i < n && code == EXIT_OK; i++) {
+		size_t least = 0;
+
+		for (size_t k = 1; k < n_owners; k++)
+			if (loads[k] < loads[least])
+				least = k;
+		owners[order[i].which] = least;
+		loads[least] += order[i].bytes;
+	}
+	free(order);
+	free(loads);
+	return code;
+}
+
 static bool is_plain(const char *name)
 {
 	return name[0] != '\0' && name[0] != '.' && strpbrk(name, "/\\") == NULL && strcmp(name, PART_FILE) != 0;
@@ -59,7 +98,7 @@ static int check_file(const struct part *part, const char *name, const json_t *b
 	else if ((code = member_open(path, &fd, &size, error)) == EXIT_OK)
 		close(fd);
 	if (code == EXIT_OK && size != (uint64_t)json_integer_value(bytes))
-		code = fail(error, EXIT_INPUT, "%s: is not the file of %" JSON_INTEGER_FORMAT " bytes that mxfp quantize "
+		code = fail(error, EXIT_INPUT, "%s: is not the file of %" JSON_INTEGER_FORMAT " bytes that mxfp "
 		            "wrote; run that part again", path, json_integer_value(bytes));
 	free(path);
 	return code;
@@ -80,6 +119,10 @@ static bool take(struct part *part)
 		.nan = (uint64_t)json_integer_value(json_object_get(counts, "nan")),
 		.inf = (uint64_t)json_integer_value(json_object_get(counts, "inf")),
 	};
+	const json_t *blocks = json_object_get(part->json, "blocks");
+	part->converted = json_is_object(blocks);
+	part->exact = (uint64_t)json_integer_value(json_object_get(blocks, "exact"));
+	part->rounded = (uint64_t)json_integer_value(json_object_get(blocks, "rounded"));
 	if (number < 1 || number > of || of > PARTS_MAX)
 		return false;
 	part->choice = (struct part_choice){(uint32_t)number, (uint32_t)of};
@@ -96,11 +139,11 @@ int part_read(struct part *part, const char *directory, struct error *error)
 	/* Of a directory that is not there the name is wrong, not what is in it. */
 	const bool no_part = path != NULL && access(directory, F_OK) == 0 && access(path, F_OK) != 0 && errno == ENOENT;
 	int code = path == NULL ? fail_memory(error)
-	           : no_part    ? fail(error, EXIT_INPUT, "%s: is no part of a model: it has no " PART_FILE ", which mxfp quantize "
+	           : no_part    ? fail(error, EXIT_INPUT, "%s: is no part of a model: it has no " PART_FILE ", which mxfp quantize and convert "
 	                               "--part writes", directory)
 	                        : json_read(descriptor_open, path, PART_BYTES_MAX, &part->json, error);
 	if (code == EXIT_OK && !take(part))
-		code = fail(error, EXIT_INPUT, "%s: is not what mxfp quantize --part writes", path);
+		code = fail(error, EXIT_INPUT, "%s: is not what --part writes", path);
 	free(path);
 	if (code != EXIT_OK)
 		return code;
@@ -150,6 +193,9 @@ int part_write(const struct part *part, struct error *error)
 	json_t *json = json_pack("{s:s, s:i, s:i, s:o, s:o}", "fingerprint", part->fingerprint, "part",
 	                         (int)part->choice.number, "parts", (int)part->choice.of, "counts",
 	                         counts_weights_facts(&part->counts), "files", list_files(part->directory));
+	if (part->converted)
+		json_object_set_new(json, "blocks", json_pack("{s:I, s:I}", "exact", (json_int_t)part->exact, "rounded",
+		                                              (json_int_t)part->rounded));
 	int code = json_out_of_memory() ? fail_memory(error) : facts_write_file(path, json, error);
 	json_decref(json);
 	free(path);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# mxfp relayout on files made here byte by byte, from the definitions of the layouts.
+# mxfp convert on files made here byte by byte, from the definitions of the layouts.
 . "${srcdir:-.}/tests/cli/cli.shlib"
 . "${srcdir:-.}/tests/cli/gguf.shlib"
 
@@ -51,14 +51,14 @@ for layout in $layouts; do
 done
 for from in $layouts; do
 	for to in $layouts; do
-		exits 0 "" relayout "$work/$from.safetensors" -o "$work/to.safetensors" --layout $to --force -q
+		exits 0 "" convert "$work/$from.safetensors" -o "$work/to.safetensors" --layout $to --force -q
 		same "names of $from to $to" "$(echo $(parts $to))" "$(listed "$work/to.safetensors")"
 		same "data of $from to $to" "$data" "$(data 136 "$work/to.safetensors")"
 	done
 done
 # OpenAI's own names.
 sed 's/_blocks"/.blocks"/g;s/_scales"/.scales"/g' "$work/gpt-oss.safetensors" >"$work/openai.safetensors"
-exits 0 "" relayout "$work/openai.safetensors" -o "$work/to.safetensors" -l quark -fq
+exits 0 "" convert "$work/openai.safetensors" -o "$work/to.safetensors" -l quark -fq
 same "names of OpenAI" "$(echo $(parts quark))" "$(listed "$work/to.safetensors")"
 same "data of OpenAI" "$data" "$(data 136 "$work/to.safetensors")"
 
@@ -71,18 +71,18 @@ done
 x4=$x4$(repeat 448 00)7e807f81$(repeat 28 7f)
 safetensors "$work/plain.safetensors" '{"a.weight_packed":{"dtype":"U8","shape":[2,32],"data_offsets":[0,64]},
 	"a.weight_scale":{"dtype":"U8","shape":[2,2],"data_offsets":[64,68]}}' "$plain$plain_scales"
-exits 0 "" relayout "$work/plain.safetensors" -o "$work/x4.safetensors" -l trn-x4
+exits 0 "" convert "$work/plain.safetensors" -o "$work/x4.safetensors" -l trn-x4
 has "table" "$(tr -s ' ' <"$work/out")" "| a.weight | mxfp4 [2, 64] | reordered | - | - |"
 same "tiles" "$x4" "$(data 544 "$work/x4.safetensors")"
 exits 0 "" inspect "$work/x4.safetensors"
 has "tiles" "$(tr -s ' ' <"$work/out")" "a.weight_e2m1_x4 U16 512 [128, 1, 2]"
 has "tiles" "$(tr -s ' ' <"$work/out")" "a.weight_x4_scale U8 32 [16, 1, 2]"
 has "tiles" "$(tr -s ' ' <"$work/out")" "mxfp.cols.a.weight = 64"
-exits 0 "" relayout "$work/compressed-tensors.safetensors" -o "$work/x4.safetensors" -l trn-x4 -fq
+exits 0 "" convert "$work/compressed-tensors.safetensors" -o "$work/x4.safetensors" -l trn-x4 -fq
 exits 0 "" inspect "$work/x4.safetensors"
 has "tiles" "$(tr -s ' ' <"$work/out")" "experts.gate_up_proj_e2m1_x4 U16 1024 [2, 128, 1, 2]"
 for to in $layouts; do
-	exits 0 "" relayout "$work/x4.safetensors" -o "$work/to.safetensors" --layout $to -fq
+	exits 0 "" convert "$work/x4.safetensors" -o "$work/to.safetensors" --layout $to -fq
 	same "names of trn-x4 to $to" "$(echo $(parts $to))" "$(listed "$work/to.safetensors")"
 	same "data of trn-x4 to $to" "$data" "$(data 136 "$work/to.safetensors")"
 done
@@ -97,7 +97,7 @@ e_n=3000 e_row=272 e_size=$((3 * 3000 * 272))
 data_at() { # DATA FROM N FILE: N bytes at FROM of a file's last DATA bytes, as hex digits
 	tail -c "$1" "$4" | tail -c +$(($2 + 1)) | head -c "$3" | hex
 }
-exits 0 "" relayout "$work/rows.safetensors" -o "$work/x4.safetensors" -l trn-x4 -fq
+exits 0 "" convert "$work/rows.safetensors" -o "$work/x4.safetensors" -l trn-x4 -fq
 for place in "0 0 0 0" "0 127 0 2999" "1 7 0 1234" "2 64 0 1679" "2 64 0 1680" "2 7 1 2999" "2 8 1 2999"; do
 	# shellcheck disable=SC2086
 	set -- $place
@@ -110,22 +110,22 @@ for place in "0 0 0 0" "0 127 0 2999" "1 7 0 1234" "2 64 0 1679" "2 64 0 1680" "
 	same "word $place" "$expected" \
 		"$(data_at $((3 * 144 * 2 * e_n * 2 - 3 * 16 * 2 * e_n)) $(((((e * 128 + p) * 2 + t) * e_n + n) * 2)) 2 "$work/x4.safetensors")"
 done
-for run in "relayout -l compressed-tensors" "dequantize --threads 1"; do
+for run in "convert -l compressed-tensors" "dequantize --threads 1"; do
 	# shellcheck disable=SC2086
 	exits 0 "" $run "$work/x4.safetensors" -o "$work/from_x4.safetensors" -fq
 	# shellcheck disable=SC2086
 	exits 0 "" $run "$work/rows.safetensors" -o "$work/from_rows.safetensors" -fq
 	check "$run: bands: other bytes than of rows" cmp -s "$work/from_x4.safetensors" "$work/from_rows.safetensors"
 done
-exits 0 "" relayout "$work/x4.safetensors" -o "$work/again.safetensors" -l trn-x4 -fq
+exits 0 "" convert "$work/x4.safetensors" -o "$work/again.safetensors" -l trn-x4 -fq
 check "bands to bands" cmp -s "$work/x4.safetensors" "$work/again.safetensors"
 # Four codes of 8 bits, the first in the lowest byte: bytes 4p to 4p + 3.
 for type in E4M3 E5M2; do
 	safetensors "$work/one.safetensors" "{\"a.weight\":{\"dtype\":\"F8_$type\",\"shape\":[1,32],\"data_offsets\":[0,32]},
 		\"a.weight_scale\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[32,33]}}" "$(count 1 32)70"
-	exits 0 "" relayout "$work/one.safetensors" -o "$work/x4.safetensors" -l trn-x4 -fq
+	exits 0 "" convert "$work/one.safetensors" -o "$work/x4.safetensors" -l trn-x4 -fq
 	same "tiles of $type" "$(count 1 32)$(repeat 480 00)70$(repeat 15 7f)" "$(data 528 "$work/x4.safetensors")"
-	exits 0 "" relayout "$work/x4.safetensors" -o "$work/to.safetensors" -l compressed-tensors -fq
+	exits 0 "" convert "$work/x4.safetensors" -o "$work/to.safetensors" -l compressed-tensors -fq
 	same "$type back" "$(data 33 "$work/one.safetensors")" "$(data 33 "$work/to.safetensors")"
 done
 
@@ -146,15 +146,15 @@ multiplies() {
 }
 divides 00008040 00000041 >"$work/ct.safetensors"
 multiplies 0000803e 0000003e >"$work/mo.safetensors"
-exits 0 "" relayout "$work/ct.safetensors" -o "$work/to.safetensors" -l modelopt -f
+exits 0 "" convert "$work/ct.safetensors" -o "$work/to.safetensors" -l modelopt -f
 has "table" "$(tr -s ' ' <"$work/out")" "| a.weight | nvfp4 [1, 32] | as they are | 1/x, exact | 1/x, exact |"
 has "table" "$(tr -s ' ' <"$work/out")" "| b.weight | I8 [1, 2] | as they are | - | - |"
 same "divided to multiplied" "0000003e0000803e3840$(count 1 16)" "$(data 28 "$work/to.safetensors" | sed 's/aabb//')"
 exits 0 "" inspect "$work/to.safetensors"
 has "rank" "$(tr -s ' ' <"$work/out")" "a.weight_scale_2 F32 4 []"
-exits 0 "" relayout "$work/mo.safetensors" -o "$work/to.safetensors" -l compressed-tensors -fq
+exits 0 "" convert "$work/mo.safetensors" -o "$work/to.safetensors" -l compressed-tensors -fq
 same "multiplied to divided" "00000041000080403840$(count 1 16)" "$(data 28 "$work/to.safetensors" | sed 's/aabb//')"
-exits 0 "" relayout "$work/mo.safetensors" -o "$work/back.safetensors" -l modelopt -fq
+exits 0 "" convert "$work/mo.safetensors" -o "$work/back.safetensors" -l modelopt -fq
 same "to the same layout" "$(data 28 "$work/mo.safetensors" | sed 's/aabb//')" \
 	"$(data 28 "$work/back.safetensors" | sed 's/aabb//')"
 
@@ -162,14 +162,14 @@ same "to the same layout" "$(data 28 "$work/mo.safetensors" | sed 's/aabb//')" \
 # 3f7fffff, 1 - 2^-24, is 3f800001, whose reciprocal is 3f7ffffe, so what it was is noted.
 divides 00004040 00000041 >"$work/third.safetensors"
 exits 3 "tensor 'a.weight_global_scale': is 3, and its reciprocal, which layout modelopt wants, has to be rounded:" \
-	relayout "$work/third.safetensors" -o "$work/x.safetensors" -l modelopt
+	convert "$work/third.safetensors" -o "$work/x.safetensors" -l modelopt
 exits 3 "changes numbers by 3.0e-08 of themselves; --allow-rounding" \
-	relayout "$work/third.safetensors" -o "$work/x.safetensors" -l modelopt
+	convert "$work/third.safetensors" -o "$work/x.safetensors" -l modelopt
 [ ! -e "$work/x.safetensors" ] || bad "output after a refusal"
-exits 0 "" relayout "$work/third.safetensors" -o "$work/to.safetensors" -l modelopt -f --allow-rounding
+exits 0 "" convert "$work/third.safetensors" -o "$work/to.safetensors" -l modelopt -f --allow-rounding
 has "table" "$(tr -s ' ' <"$work/out")" "| 1/x, rounded: 3.0e-08 | 1/x, exact |"
 has "summary" "$(cat "$work/out")" "1 scales were rounded, which changes numbers by at most 3.0e-08 of themselves"
-exits 0 "" relayout "$work/third.safetensors" -o "$work/to.safetensors" -l modelopt -fq --allow-rounding --json
+exits 0 "" convert "$work/third.safetensors" -o "$work/to.safetensors" -l modelopt -fq --allow-rounding --json
 text=$(tr -d ' \n' <"$work/out")
 has "JSON" "$text" "\"layout\":\"modelopt\",\"tensors_moved\":1,\"tensors_copied\":1,\"tensors_decoded\":0,\"scales_rounded\":1,"
 has "JSON" "$text" '"scales_left_out":0,"kv_cache_scheme":null,"copied":[]},"tensors":['
@@ -182,15 +182,15 @@ if command -v python3 >/dev/null 2>&1; then
 fi
 same "a third" "0000003eabaaaa3e" "$(data 28 "$work/to.safetensors" | cut -c 1-16)"
 divides ffff7f3f 00000041 >"$work/near.safetensors"
-exits 0 "" relayout "$work/near.safetensors" -o "$work/to.safetensors" -l modelopt -fq --allow-rounding
+exits 0 "" convert "$work/near.safetensors" -o "$work/to.safetensors" -l modelopt -fq --allow-rounding
 same "reciprocal" "0000003e0100803f" "$(data 28 "$work/to.safetensors" | cut -c 1-16)"
-exits 0 "" relayout "$work/to.safetensors" -o "$work/back.safetensors" -l compressed-tensors -f
+exits 0 "" convert "$work/to.safetensors" -o "$work/back.safetensors" -l compressed-tensors -f
 has "table" "$(tr -s ' ' <"$work/out")" "| 1/x, as noted | 1/x, exact |"
 same "back" "00000041ffff7f3f" "$(data 28 "$work/back.safetensors" | cut -c 1-16)"
 for scale in 00000000 0000807f 0000c07f 01000000; do
 	divides $scale 00000041 >"$work/none.safetensors"
 	exits 3 "whose reciprocal, which layout modelopt wants, is not an F32 number" \
-		relayout "$work/none.safetensors" -o "$work/x.safetensors" -l modelopt --allow-rounding
+		convert "$work/none.safetensors" -o "$work/x.safetensors" -l modelopt --allow-rounding
 done
 
 # GGUF. Element e of a row of bytes 10, 11, ... is e / 2 if e is even, else 1; bytes of a block have the elements i and
@@ -204,14 +204,14 @@ halves() {
 gguf "$(tensor a.weight 39 0 64 2)$(tensor experts.gate_up_proj 39 96 32 2 2)" 2 "$(halves 7e00 7f11 8022 8133)$(repeat 28 00)\
 $(halves 0044 7055 7166 7277)$(repeat 28 00)" >"$work/from.gguf"
 for to in $layouts trn-x4; do
-	exits 0 "" relayout "$work/from.gguf" -o "$work/to.safetensors" --layout $to -fq
+	exits 0 "" convert "$work/from.gguf" -o "$work/to.safetensors" --layout $to -fq
 	if [ $to = trn-x4 ]; then
-		exits 0 "" relayout "$work/to.safetensors" -o "$work/back.safetensors" -fq
+		exits 0 "" convert "$work/to.safetensors" -o "$work/back.safetensors" -fq
 		mv "$work/back.safetensors" "$work/to.safetensors"
 	fi
 	same "data of gguf to $to" "$data" "$(data 136 "$work/to.safetensors")"
 done
-exits 0 "" relayout "$work/from.gguf" -o "$work/to.gguf"
+exits 0 "" convert "$work/from.gguf" -o "$work/to.gguf"
 has "table" "$(tr -s ' ' <"$work/out")" "| a.weight | mxfp4 [2, 64] | as they are | - | - |"
 has "key-values" "$(hex <"$work/to.gguf")" "$carried"
 same "gguf to gguf" "$(data 192 "$work/from.gguf")" "$(data 192 "$work/to.gguf")"
@@ -225,46 +225,46 @@ long() {
 nvfp4='38403028 4000510062007300 c800d900ea00fb00 4011511162117311 c811d911ea11fb11'
 long 00008040 >"$work/long.safetensors"
 gguf "$(tensor a.weight 40 0 64 1)$(tensor a.scale 0 64 1)" 2 "$nvfp4$(repeat 28 00)0000803e$(repeat 28 00)" >"$work/long.gguf"
-exits 0 "" relayout "$work/long.gguf" -o "$work/to.safetensors" -f
+exits 0 "" convert "$work/long.gguf" -o "$work/to.safetensors" -f
 has "scale of NVFP4" "$(tr -s ' ' <"$work/out")" "| reordered | 1/x, exact | - |"
 same "NVFP4" "$(data 40 "$work/long.safetensors")" "$(data 40 "$work/to.safetensors")"
 long 0000803f >"$work/long.safetensors"
 gguf "$(tensor a.weight 40 0 64 1)" 1 "$nvfp4$(repeat 28 00)" >"$work/long.gguf"
-exits 0 "" relayout "$work/long.gguf" -o "$work/to.safetensors" -fq
+exits 0 "" convert "$work/long.gguf" -o "$work/to.safetensors" -fq
 same "NVFP4 without a scale" "$(data 40 "$work/long.safetensors")" "$(data 40 "$work/to.safetensors")"
 # Neither becomes the other kind of model: llama.cpp wants key-values, and loaders of directories have other names.
 exits 2 "to.gguf: a GGUF file is made from one, and $work/plain.safetensors is none; make one" \
-	relayout "$work/plain.safetensors" -o "$work/to.gguf" -f
-exits 2 "x: a GGUF file becomes no model directory" relayout "$work/from.gguf" -o "$work/x"
+	convert "$work/plain.safetensors" -o "$work/to.gguf" -f
+exits 2 "x: a GGUF file becomes no model directory" convert "$work/from.gguf" -o "$work/x"
 [ ! -e "$work/x" ] || bad "an output after a refusal"
 exits 2 "layout gguf is that of a file; give it a name that ends in .gguf" \
-	relayout "$work/plain.safetensors" -o "$work/x" -l gguf
-exits 2 "layout quark is for .safetensors files" relayout "$work/plain.safetensors" -o "$work/x.gguf" -l quark
+	convert "$work/plain.safetensors" -o "$work/x" -l gguf
+exits 2 "layout quark is for .safetensors files" convert "$work/plain.safetensors" -o "$work/x.gguf" -l quark
 
 # What a layout does not hold: refused, or decoded.
-exits 3 "tensor 'a.weight_packed': is nvfp4, which layout quark does not hold; --to f32 decodes it" \
-	relayout "$work/ct.safetensors" -o "$work/x.safetensors" -l quark
-exits 0 "" relayout "$work/ct.safetensors" -o "$work/to.safetensors" -l quark -f --to f32
+exits 3 "tensor 'a.weight_packed': is nvfp4, which layout quark does not hold; --decode-rest f32 decodes it" \
+	convert "$work/ct.safetensors" -o "$work/x.safetensors" -l quark
+exits 0 "" convert "$work/ct.safetensors" -o "$work/to.safetensors" -l quark -f --decode-rest f32
 has "summary" "$(cat "$work/out")" "0 tensors brought into layout quark"
 exits 0 "" dequantize "$work/ct.safetensors" -o "$work/f32.safetensors" -q
 same "decoded" "$(data 128 "$work/f32.safetensors")" "$(data 128 "$work/to.safetensors")"
-exits 2 "layout quark is for .safetensors files" relayout "$work/ct.safetensors" -o "$work/x.npy" -l quark
-exits 2 "unknown value 'quarks': did you mean 'quark'" relayout "$work/ct.safetensors" -o "$work/x" -l quarks
-exits 2 "no output given" relayout "$work/ct.safetensors"
+exits 2 "layout quark is for .safetensors files" convert "$work/ct.safetensors" -o "$work/x.npy" -l quark
+exits 2 "unknown value 'quarks': did you mean 'quark'" convert "$work/ct.safetensors" -o "$work/x" -l quarks
+exits 2 "no output given" convert "$work/ct.safetensors"
 
 # .npy: 118 bytes of header after 10, as NumPy pads it, in C order.
 safetensors "$work/array.safetensors" '{"a":{"dtype":"I16","shape":[2,3],"data_offsets":[0,12]}}' "$(count 1 12)"
-exits 0 "" relayout "$work/array.safetensors" -o "$work/to.npy"
+exits 0 "" convert "$work/array.safetensors" -o "$work/to.npy"
 same "array" "934e554d505901007600" "$(hex <"$work/to.npy" | cut -c 1-20)"
 has "array" "$(tail -c +11 "$work/to.npy" | head -c 60)" "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3), } "
 same "array" "0a$(count 1 12)" "$(tail -c +128 "$work/to.npy" | hex)"
-exits 0 "" relayout "$work/to.npy" -o "$work/to.safetensors" -fq
+exits 0 "" convert "$work/to.npy" -o "$work/to.safetensors" -fq
 same "array back" "$(count 1 12)" "$(data 12 "$work/to.safetensors")"
-exits 3 "holds one array, and here are 2" relayout "$work/ct.safetensors" -o "$work/x.npy" --to f32
-exits 3 "is nvfp4, which layout npy does not hold; --to f32 decodes it" \
-	relayout "$work/ct.safetensors" -o "$work/x.npy"
-exits 3 "is BF16 of 2 dimensions, which NumPy has not" relayout "$work/long.safetensors" -o "$work/x.npy" --to bf16
-exits 0 "" relayout "$work/long.safetensors" -o "$work/to.npy" --to f32 -fq
+exits 3 "holds one array, and here are 2" convert "$work/ct.safetensors" -o "$work/x.npy" --decode-rest f32
+exits 3 "is nvfp4, which layout npy does not hold; --decode-rest f32 decodes it" \
+	convert "$work/ct.safetensors" -o "$work/x.npy"
+exits 3 "is BF16 of 2 dimensions, which NumPy has not" convert "$work/long.safetensors" -o "$work/x.npy" --decode-rest bf16
+exits 0 "" convert "$work/long.safetensors" -o "$work/to.npy" --decode-rest f32 -fq
 exits 0 "" dequantize "$work/long.safetensors" -o "$work/f32.npy" -q
 exits 0 "" dequantize "$work/long.safetensors" -o "$work/f32.safetensors" -fq
 same "decoded to .npy" "$(data 256 "$work/f32.safetensors")" "$(data 256 "$work/to.npy")"
@@ -284,7 +284,7 @@ echo '{"model_type":"test","quantization_config":{"quant_method":"compressed-ten
 	{"input_activations":{"num_bits":8,"type":"float","group_size":32}}}}}' >"$work/model/config.json"
 echo text >"$work/model/tokenizer.txt"
 echo '{}' >"$work/model/hf_quant_config.json"
-exits 0 "" relayout "$work/model" -o "$work/m" -l quark
+exits 0 "" convert "$work/model" -o "$work/m" -l quark
 same "files" "config.json model.safetensors.index.json one.safetensors tokenizer.txt two.safetensors" \
 	"$(echo $(ls "$work/m"))"
 same "first shard" "$plain$plain_scales" "$(data 68 "$work/m/one.safetensors")"
@@ -294,19 +294,19 @@ text=$(tr -d ' \n' <"$work/m/config.json")
 has "config" "$text" '{"model_type":"test","quantization_config":{"quant_method":"quark"'
 has "config" "$text" '"input_tensors":null'
 has "config" "$text" '"exclude":["lm_head","b"]'
-exits 0 "" relayout "$work/model" -o "$work/m" -l modelopt -f
+exits 0 "" convert "$work/model" -o "$work/m" -l modelopt -f
 has "config" "$(tr -d ' \n' <"$work/m/config.json")" '"quant_algo":"W4A8_MXFP4_FP8"'
 has "second config" "$(tr -d ' \n' <"$work/m/hf_quant_config.json")" '"exclude_modules":["lm_head","b"]'
-exits 0 "" relayout "$work/m" -o "$work/back" -l compressed-tensors
+exits 0 "" convert "$work/m" -o "$work/back" -l compressed-tensors
 has "config" "$(tr -d ' \n' <"$work/back/config.json")" '"input_activations":{"num_bits":8,"type":"float"'
-exits 0 "" relayout "$work/model" -o "$work/whole.safetensors" -l quark
+exits 0 "" convert "$work/model" -o "$work/whole.safetensors" -l quark
 has "summary of one file" "$(cat "$work/out")" "one file without a config.json"
 same "what is said to be copied beside one file" "" "$(grep copied.as "$work/out")"
 same "one file" "803f$plain$plain_scales" "$(data 70 "$work/whole.safetensors")"
 exits 3 "'a.weight_packed': layout gpt-oss does not hold it: loaders of this layout take model_type gpt_oss only" \
-	relayout "$work/model" -o "$work/whole.safetensors" -l gpt-oss -f
-exits 2 "exists" relayout "$work/model" -o "$work/m" -l quark
-exits 2 "" relayout "$work/model" -o "$work/model" -l quark --force
+	convert "$work/model" -o "$work/whole.safetensors" -l gpt-oss -f
+exits 2 "exists" convert "$work/model" -o "$work/m" -l quark
+exits 2 "" convert "$work/model" -o "$work/model" -l quark --force
 
 
 # What mxfp does not read would only be copied, and its quantization_config be lost: AutoGPTQ's names and shapes, those of
@@ -320,17 +320,13 @@ safetensors_zeros "$work/gptq/model.safetensors" '{"a.g_idx":{"dtype":"I32","sha
 	"a.qweight":{"dtype":"I32","shape":[4,32],"data_offsets":[128,640]},
 	"a.qzeros":{"dtype":"I32","shape":[1,4],"data_offsets":[640,656]},
 	"a.scales":{"dtype":"F16","shape":[1,32],"data_offsets":[656,720]}}' 720
-echo '{"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}}' >"$work/fp8/config.json"
-safetensors_zeros "$work/fp8/model.safetensors" '{"a.weight":{"dtype":"F8_E4M3","shape":[128,128],"data_offsets":[0,16384]},
-	"a.weight_scale_inv":{"dtype":"F32","shape":[1,1],"data_offsets":[16384,16388]}}' 16388
 safetensors_zeros "$work/none/model.safetensors" '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}' 128
-for kind in gptq fp8 none; do
+for kind in gptq none; do
 	case $kind in
 	gptq) why="tensor 'a.qweight': it is GPTQ, which mxfp does not read; quantize the model that it was made from" ;;
-	fp8) why="tensor 'a.weight': it is FP8 with a scale for each square, 128 x 128 as a rule, as of DeepSeek-V3, which" ;;
 	none) why="nothing in it is quantized in a layout that mxfp knows; if it is not quantized at all, mxfp quantize does that" ;;
 	esac
-	for command in "relayout -l quark" "relayout --to f32" dequantize; do
+	for command in "convert -l quark" "convert --decode-rest f32" dequantize; do
 		exits 3 "$why" $command "$work/$kind" -o "$work/lost"
 		check "an output of $kind" test ! -e "$work/lost"
 	done

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: MIT
+"""scaled.py MXFP WORK: 8-bit floats with scales as their makers publish them. Numbers that are expected are those of transformers'
+Fp8Dequantize, RN32(code * scale), worked out here; bf16 are these rounded. WORK has the model of small_llama.py."""
+import json, os, random, shutil, struct, subprocess, sys
+
+from safetensors_file import bf16, bf16_bytes, f32_bytes, read_safetensors, write_safetensors
+
+MXFP, WORK = sys.argv[1], sys.argv[2]
+os.chdir(WORK)
+checks = failures = 0
+draw = random.Random(17)
+W = "model.layers.0.mlp.up_proj.weight"
+CODES = [c for c in range(256) if c & 127 != 127]
+
+
+def check(what, good, got=""):
+    global checks, failures
+    checks += 1
+    if not good:
+        failures += 1
+        print("FAIL: %s %s" % (what, got))
+
+
+def run(*arguments):
+    p = subprocess.run([MXFP, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return p.returncode, p.stdout, p.stderr.strip()
+
+
+def f32(x):
+    return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+def decode(code, mantissa_bits):
+    bias = 7 if mantissa_bits == 3 else 15
+    exponent, mantissa = (code & 127) >> mantissa_bits, code & ((1 << mantissa_bits) - 1)
+    x = (mantissa + (exponent > 0) * 2.0**mantissa_bits) * 2.0**(max(exponent, 1) - bias - mantissa_bits)
+    return -x if code & 128 else x
+
+
+E4M3 = [decode(c, 3) for c in range(256)]
+E5M2 = [decode(c, 2) for c in range(256)]
+
+
+def pack(numbers, dtype):
+    return {"F32": f32_bytes, "BF16": bf16_bytes, "F16": lambda x: struct.pack("<%de" % len(x), *x)}[dtype](numbers)
+
+
+def unpack(data, dtype):
+    if dtype == "BF16":
+        return [struct.unpack("<f", struct.pack("<I", w << 16))[0] for w in struct.unpack("<%dH" % (len(data) // 2), data)]
+    return list(struct.unpack("<%d%s" % (len(data) // (4 if dtype == "F32" else 2), "f" if dtype == "F32" else "e"), data))
+
+
+def ct(strategy, structure=None):
+    return {"quant_method": "compressed-tensors", "format": "float-quantized", "quantization_status": "compressed",
+            "config_groups": {"group_0": {"targets": ["Linear"], "weights": {
+                "num_bits": 8, "type": "float", "strategy": strategy, "symmetric": True, "dynamic": False,
+                "group_size": None, "block_structure": structure}}}, "ignore": ["lm_head"]}
+
+
+def modelopt(algorithm):
+    return {"quant_method": "modelopt", "quant_algo": algorithm, "ignore": [], "producer": {"name": "modelopt", "version": "0.47.0"}}
+
+
+def fp8(block, **more):
+    return dict({"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": block}, **more)
+
+
+def product(shape):
+    n = 1
+    for d in shape:
+        n *= d
+    return n
+
+
+def write(path, tensors, section):
+    shutil.rmtree(path, ignore_errors=True)
+    os.mkdir(path)
+    write_safetensors(path + "/model.safetensors", tensors)
+    with open(path + "/config.json", "w") as file:
+        json.dump({"model_type": "llama", **({"quantization_config": section} if section else {})}, file)
+
+
+def cells(n, block):
+    return -(-n // block)
+
+
+# What, name of codes, their dtype and shape, end of the scale's name, its dtype and shape, block, configuration, other tensors.
+CASES = [
+    ("DeepSeek-V3", W, "F8_E4M3", (256, 384), W + "_scale_inv", "F32", (2, 3), (128, 128), fp8([128, 128], fmt="e4m3")),
+    ("DeepSeek-V3, squares that do not divide", W, "F8_E4M3", (200, 320), W + "_scale_inv", "BF16", (2, 3), (128, 128), fp8([128, 128])),
+    ("a table whose block is another than the stated one", W, "F8_E4M3", (40, 96), W + "_scale_inv", "F32", (40, 3), (1, 32), fp8([128, 128])),
+    ("DeepSeek-V4 Base", "layers.0.attn.wq_a.weight", "F8_E4M3", (128, 256), "layers.0.attn.wq_a.scale", "F32", (1, 2), (128, 128),
+     fp8([128, 128], scale_fmt="ue8m0")),
+    ("Mistral", W, "F8_E4M3", (64, 96), W[:-6] + "qscale_weight", "F32", (), (64, 96), fp8(None, activation_scheme="static")),
+    ("a tensor", W, "F8_E4M3", (96, 160), W + "_scale_inv", "F32", (1,), (96, 160), fp8(None)),
+    ("compressed-tensors, channel", W, "F8_E4M3", (96, 160), W + "_scale", "BF16", (96, 1), (1, 160), ct("channel")),
+    ("compressed-tensors, tensor", W, "F8_E4M3", (96, 160), W + "_scale", "F32", (1,), (96, 160), ct("tensor")),
+    ("compressed-tensors, block", W, "F8_E4M3", (130, 160), W + "_scale", "F16", (2, 2), (128, 128), ct("block", [128, 128])),
+    ("compressed-tensors, block as a text", W, "F8_E4M3", (130, 160), W + "_scale", "F32", (2, 2), (128, 128), ct("block", "128x128")),
+    ("ModelOpt FP8", W, "F8_E4M3", (48, 64), W + "_scale", "F32", (), (48, 64), modelopt("FP8")),
+    ("ModelOpt FP8_PC_PT", W, "F8_E4M3", (48, 64), W + "_scale", "F32", (48,), (1, 64), modelopt("FP8_PER_CHANNEL_PER_TOKEN")),
+    ("ModelOpt FP8_PB_WO", W, "F8_E4M3", (256, 128), W + "_scale", "F32", (2, 1, 1, 1), (128, 128), modelopt("fp8_pb_wo")),
+    ("ModelOpt, experts by row", "model.layers.0.mlp.experts.gate_up_proj", "F8_E4M3", (3, 64, 32),
+     "model.layers.0.mlp.experts.gate_up_proj_scale", "F32", (3, 64), (1, 32), modelopt("fp8_pc_pt")),
+    ("ModelOpt, experts by column", "model.layers.0.mlp.experts.gate_up_proj", "F8_E4M3", (3, 64, 32),
+     "model.layers.0.mlp.experts.gate_up_proj_scale", "F32", (3, 32), (64, 1), modelopt("fp8_pc_pt")),
+    ("experts by square", "model.layers.0.mlp.experts.gate_up_proj", "F8_E4M3", (2, 64, 64),
+     "model.layers.0.mlp.experts.gate_up_proj_scale_inv", "F32", (2, 2, 2), (32, 32), fp8([32, 32])),
+    ("FBGEMM", W, "F8_E4M3", (48, 64), W + "_scale", "F32", (48, 1), (1, 64), {"quant_method": "fbgemm_fp8", "activation_scale_ub": 1200.0}),
+    ("E5M2", W, "F8_E5M2", (48, 64), W + "_scale", "F32", (48, 1), (1, 64), None),
+]
+
+
+def make(case):
+    """The model, and its numbers."""
+    what, name, dtype, shape, scale_name, scale_dtype, scale_shape, block, section = case
+    table, finite = (E4M3, CODES) if dtype == "F8_E4M3" else (E5M2, [c for c in range(256) if c & 127 < 124])
+    n = product(shape)
+    codes = bytes(draw.choice(finite) for _ in range(n))
+    scales = unpack(pack([draw.uniform(1e-4, 3e-2) for _ in range(product(scale_shape))], scale_dtype), scale_dtype)
+    rows, cols = shape[-2:]
+    grid = cells(rows, block[0]) * cells(cols, block[1])
+    where = [((i // (rows * cols)) * grid if len(shape) == 3 else 0) + i // cols % rows // block[0] * cells(cols, block[1]) +
+             i % cols // block[1] for i in range(n)]
+    tensors = {name: (dtype, shape, codes), scale_name: (scale_dtype, scale_shape, pack(scales, scale_dtype)),
+               "model.norm.weight": ("F32", [4], f32_bytes([1, 2, 3, 4]))}
+    if name == W and section is not None:
+        tensors[W[:-6] + "input_scale"] = ("F32", [], f32_bytes([2]))
+    if what == "Mistral":
+        del tensors[W[:-6] + "input_scale"]
+        tensors[W[:-6] + "qscale_act"] = ("F32", [], f32_bytes([2]))
+    return tensors, section, [f32(table[c] * scales[at]) for c, at in zip(codes, where)]
+
+
+for case in CASES:
+    what, name = case[:2]
+    tensors, section, numbers = make(case)
+    write("m", tensors, section)
+    code, out, error = run("dequantize", "m", "-o", "f32", "-f", "--to", "f32")
+    read = read_safetensors("f32/model.safetensors") if code == 0 else {}
+    check(what, code == 0 and read[name] == ("F32", list(case[3]), f32_bytes(numbers)), error)
+    check(what + ": tensors", sorted(read) == sorted([name, "model.norm.weight"]) and "1 tensors decoded" in out, sorted(read))
+    code, _, error = run("dequantize", "m", "-o", "bf16", "-f", "-q", "--to", "bf16")
+    check(what + ": bf16", code == 0 and read_safetensors("bf16/model.safetensors")[name][2] == bf16_bytes(numbers), error)
+    code, out, error = run("lint", "m")
+    # Without a config.json's word lint says so; otherwise nothing is wrong.
+    check(what + ": lint", code == (0 if section else 1) and "1 quantized weights" in out, out + error)
+    # What is made of it is what is made of the numbers.
+    if len(case[3]) == 2:
+        for command in (("quantize", "m", "-o", "q", "-f", "-w", "mxfp8", "-q", "--include", "*"), ("quantize", "f32", "-o", "r", "-f", "-w", "mxfp8", "-q", "--include", "*")):
+            code, _, error = run(*command)
+            check(what + ": " + " ".join(command[:2]), code == 0, error)
+        check(what + ": quantized", read_safetensors("q/model.safetensors") == read_safetensors("r/model.safetensors"))
+        check(what + ": configuration", json.load(open("q/config.json")) == json.load(open("r/config.json")))
+        code, _, error = run("diff", "m", "f32")
+        check(what + ": diff", code == 0, error)
+
+# A model that runs: the same as its numbers.
+model = read_safetensors("model/model.safetensors")
+config = json.load(open("model/config.json"))
+eight, plain = {}, {}
+for name, (dtype, shape, data) in model.items():
+    if len(shape) < 2 or "proj" not in name:
+        eight[name] = plain[name] = (dtype, shape, data)
+        continue
+    codes, scales = bytes(draw.choice(CODES) for _ in range(product(shape))), [f32(draw.uniform(1e-4, 3e-4)) for _ in range(cells(shape[0], 16) * cells(shape[1], 16))]
+    eight[name] = ("F8_E4M3", shape, codes)
+    eight[name + "_scale_inv"] = ("F32", [cells(shape[0], 16), cells(shape[1], 16)], f32_bytes(scales))
+    plain[name] = ("F32", shape, f32_bytes([E4M3[c] * scales[i // shape[1] // 16 * cells(shape[1], 16) + i % shape[1] // 16] for i, c in enumerate(codes)]))
+for path, tensors, section in (("of8", eight, fp8([16, 16])), ("plain", plain, None)):
+    write(path, tensors, section)
+    json.dump(dict(config, **({"quantization_config": section} if section else {})), open(path + "/config.json", "w"))
+seen = {}
+for path in ("of8", "plain"):
+    for command in (("eval", "--tokens", "tokens.json", "--json"), ("report", "--json"), ("advise", "--json"),
+                    ("gemm", "X:model.layers.0.self_attn.q_proj.weight", "X:model.layers.0.self_attn.k_proj.weight", "-o", "X.npy", "-f"),
+                    ("calibrate", "--tokens", "tokens.json", "-o", "X-calibrated", "-f", "-q")):
+        arguments = [a.replace("X", path) for a in command[1:]]
+        code, out, error = run(command[0], *([] if command[0] == "gemm" else [path]), *arguments)
+        check("%s of %s" % (command[0], path), code == 0, error)
+        text = out.replace(path, "P")
+        if text.startswith("{"):
+            facts = json.loads(text)
+            for key in ("decoded_from", "seconds"):
+                facts.pop(key, None)
+            text = json.dumps({k: v for k, v in facts.items() if "second" not in k and "bytes" not in k})
+        seen.setdefault(command[0], []).append(text)
+check("eval", '"perplexity"' in seen["eval"][0])
+check("gemm is that of the numbers", open("of8.npy", "rb").read() == open("plain.npy", "rb").read())
+check("advise is that of the numbers", seen["advise"][0] == seen["advise"][1], seen["advise"])
+check("calibrate is that of the numbers", read_safetensors("of8-calibrated/model.safetensors") == read_safetensors("plain-calibrated/model.safetensors"))
+perplexity = [json.loads(t) for t in seen["eval"]]
+check("eval is that of the numbers", [str(p)[:60] for p in perplexity][0] == [str(p)[:60] for p in perplexity][1], perplexity)
+
+
+# What is not read, and says which tensor.
+def refused(what, part, tensors, section, command="dequantize", path="m"):
+    write("m", tensors, section)
+    shutil.rmtree("none", ignore_errors=True)
+    code, _, error = run(command, path, *(["-o", "none", "-q"] if command in ("dequantize", "quantize") else []))
+    check(what, code == 3 and part in error and "\n" not in error and not os.path.exists("none"), "exit %d: %s" % (code, error))
+
+
+def with_scales(dtype, shape, data, codes=("F8_E4M3", (200, 320), bytes(200 * 320)), name=W + "_scale_inv"):
+    return {W: codes, name: (dtype, shape, data)}
+
+
+ones = lambda n: f32_bytes([1.0] * n)
+for command in ("dequantize", "quantize", "report"):
+    refused("a grid that does not divide", "does not divide, nor is a block stated", with_scales("F32", (3, 7), ones(21)), None, command)
+    refused("an ambiguous grid", "may be of blocks of several sizes", with_scales("F32", (2, 5), ones(10), ("F8_E4M3", (192, 320), bytes(192 * 320))), None, command)
+    refused("a NaN", "element 4 is NaN", with_scales("F32", (2, 3), f32_bytes([1, 1, 1, 1, float("nan"), 1])), fp8([128, 128]), command)
+    refused("an Inf", "element 0 is Inf", with_scales("F32", (2, 3), f32_bytes([float("inf")] + [1] * 5)), fp8([128, 128]), command)
+refused("a file alone", "may be of blocks of several sizes", with_scales("F32", (2, 5), ones(10), ("F8_E4M3", (192, 320), bytes(192 * 320))), fp8([128, 128]), path="m/model.safetensors")
+refused("more scales than rows", "does not", with_scales("F32", (201, 3), ones(603)), fp8([128, 128]))
+refused("scales of rank 3", "does not fit", with_scales("F32", (2, 3, 1), ones(6)), fp8([128, 128]))
+refused("scales of binary64", "does not fit", with_scales("F64", (), struct.pack("<d", 1)), fp8(None))
+refused("no scale", "no tensor is in its layout", {W: ("F8_E4M3", (32, 32), bytes(1024))}, fp8(None))
+refused("a configuration of another format", "config.json says mxfp4", with_scales("F32", (), ones(1), name=W + "_scale"), {"quant_method": "mxfp4"})
+refused("two scales", "weight_scale", dict(with_scales("F32", (), ones(1)), **{W + "_scale": ("F32", (), ones(1))}), fp8(None))
+refused("experts, rows as columns", "does not fit", {"e.gate_up_proj": ("F8_E4M3", (2, 32, 32), bytes(2048)), "e.gate_up_proj_scale": ("F32", (2, 32), ones(64))}, modelopt("fp8_pc_pt"))
+refused("a scale for several matrices", "does not fit", {"e.gate_up_proj": ("F8_E4M3", (2, 32, 32), bytes(2048)), "e.gate_up_proj_scale": ("F32", (32, 1), ones(32))}, modelopt("fp8_pc_pt"))
+refused("an unknown key", "mystery", with_scales("F32", (), ones(1)), fp8(None, mystery=1))
+refused("another kind of scale", "scale_fmt", with_scales("F32", (), ones(1)), fp8(None, scale_fmt="int"))
+refused("FNUZ", "F8_E4M3FNUZ", {W: ("F8_E4M3FNUZ", (32, 32), bytes(1024)), W + "_scale": ("F32", (), ones(1))}, None)
+# Parameters that are called so are no scales.
+tensors, section, numbers = make(CASES[3])
+tensors.update({"layers.0.hc_attn_scale": ("F32", (3,), ones(3)), "layers.0.attn.q_norm.weight": ("F32", (4,), ones(4)), "layers.0.attn.q_norm.scale": ("F32", (4,), ones(4))})
+write("m", tensors, section)
+code, _, error = run("dequantize", "m", "-o", "f32", "-f", "-q")
+check("parameters", code == 0 and {"layers.0.hc_attn_scale", "layers.0.attn.q_norm.scale"} < set(read_safetensors("f32/model.safetensors")), error)
+print("%d checks, %d failures" % (checks, failures))
+sys.exit(failures > 0)

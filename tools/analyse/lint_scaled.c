@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* Scales that 8-bit floats are multiplied by: finite, and positive. */
+#include "config.h"
+
+#include "analyse/lint.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "model/scaled.h"
+
+enum { SCALES_MAX = 1 << 16 }; /* at once */
+
+/* Looks at scales of some rows: at the first that is not positive. */
+static int look_at(struct lint *lint, const struct scaled *s, uint64_t first, uint64_t n_rows, bool *found, struct error *error)
+{
+	const struct lint_place place = {s->scales_file, s->scales.name};
+	struct error wrong;
+	float *scales;
+	int code = scaled_read_scales(&scales, s, first, n_rows, &wrong);
+
+	if (code == EXIT_INPUT) {
+		*found = true;
+		return lint_find(lint, LINT_SCALE_VALUE, &place, error, "a scale of '%.200s' is NaN or Inf", s->codes.name);
+	}
+	if (code != EXIT_OK) {
+		*error = wrong;
+		return code;
+	}
+	for (size_t i = 0; i < n_rows * s->grid_cols && !*found; i++) {
+		*found = !(scales[i] > 0);
+		if (*found)
+			code = lint_find(lint, LINT_SCALE_VALUE, &place, error, "scale %" PRIu64 " of '%.200s' is %g",
+			                 first * s->grid_cols + i, s->codes.name, (double)scales[i]);
+	}
+	free(scales);
+	return code;
+}
+
+int lint_scaled(struct lint *lint, struct error *error)
+{
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < lint->model->n_tensors && code == EXIT_OK && lint->n_scaled > 0; i++) {
+		const struct model_tensor *at = &lint->model->by_name[i];
+		struct scaled s;
+		bool found = false, stop = false;
+
+		if (lint_weight(lint, at->tensor->name) != NULL)
+			continue;
+		code = scaled_find(&s, &found, lint->model, at->tensor, at->file, error);
+		/* lint_names() told of scales that do not fit. */
+		if (code == EXIT_INPUT) {
+			code = EXIT_OK;
+			continue;
+		}
+		const uint32_t format = UINT32_C(1) << dtype_info(at->tensor->dtype)->format;
+		if (code == EXIT_OK && found && lint->model->formats != 0 && (lint->model->formats & format) == 0)
+			code = lint_find(lint, LINT_CONFIG, &(struct lint_place){at->file, at->tensor->name}, error,
+			                 "it is %s with scales, and config.json says that weights are quantized otherwise",
+			                 dtype_info(at->tensor->dtype)->name);
+		const uint64_t rows = found ? scaled_grid_rows(&s) : 0, most = found ? SCALES_MAX / s.grid_cols + 1 : 1;
+		for (uint64_t row = 0; row < rows && !stop && code == EXIT_OK; row += most)
+			code = look_at(lint, &s, row, rows - row < most ? rows - row : most, &stop, error);
+	}
+	return code;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "model/decoded.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/must_succeed.h"
+#include "model/meaning.h"
+#include "model/quantized.h"
+#include "mxfp/quantize.h"
+
+/* The numbers of a quantized tensor. */
+struct decoded {
+	struct tensor_decoder decoder; /* which reads this struct, of which it is the first member */
+	struct quantized quantized;
+	struct tensor parts[N_LAYOUT_PARTS]; /* as the files hold them: quantized.parts point to them */
+	struct tensor *codes, numbers;       /* in the file, which become these */
+	struct decoded *next;
+};
+
+enum { CHUNK = 1 << 15 };
+
+/* Whole rows, or whole blocks of one, around the numbers from `first` on that are wanted next. */
+static struct piece piece_around(const struct quantized *q, uint64_t first, size_t n)
+{
+	const uint64_t row = first / q->cols, col = first % q->cols;
+	const unsigned unit = layout_unit(&q->choice);
+	struct piece piece = {.row = row, .rows = 1, .cols = (size_t)q->cols};
+
+	if (q->cols > CHUNK && !q->choice.form->sparse) {
+		const uint64_t from = col / unit * unit, left = q->cols - from;
+		const uint64_t most = CHUNK / unit * unit;
+
+		piece.col = from;
+		piece.cols = (size_t)(left < most ? left : most);
+	} else if (col == 0 && n > q->cols) {
+		const size_t rows = n / (size_t)q->cols, most = CHUNK > q->cols ? CHUNK / (size_t)q->cols : 1;
+
+		piece.rows = rows < most ? rows : most;
+	}
+	return piece;
+}
+
+/* Decodes a piece into malloc'ed numbers. */
+static int read_piece(float **numbers, const struct quantized *q, const struct piece *piece, const float *factors,
+                      struct error *error)
+{
+	const struct mxfp_exec exec = {.threads = 1};
+	const size_t n = piece->rows * piece->cols;
+	struct mxfp_sizes size;
+	uint64_t n_bytes;
+
+	*numbers = NULL;
+	if (mxfp_blocks_size(q->choice.form->format, piece->rows, piece->cols, &size) != MXFP_OK)
+		return fail_memory(error);
+	uint8_t *memory = malloc(size.codes_bytes + size.scales_bytes);
+	*numbers = malloc(n * sizeof **numbers);
+	int code = memory == NULL || *numbers == NULL ? fail_memory(error) : EXIT_OK;
+	if (code == EXIT_OK) {
+		const struct mxfp_blocks blocks = quantized_blocks(q, piece, memory, memory + size.codes_bytes);
+		const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
+
+		code = quantized_read(q, piece, &blocks, &n_bytes, error);
+		if (code == EXIT_OK)
+			must_succeed(mxfp_dequantize(&matrix, *numbers, MXFP_FORMAT_F32, 0, &exec));
+	}
+	for (size_t i = 0; i < n && code == EXIT_OK && factors != NULL; i++)
+		(*numbers)[i] *= factors[piece->col + i % piece->cols];
+	free(memory);
+	if (code != EXIT_OK) {
+		free(*numbers);
+		*numbers = NULL;
+	}
+	return code;
+}
+
+static int read_numbers(const struct tensor_decoder *decoder, uint64_t first, float *numbers, size_t n, struct error *error)
+{
+	const struct decoded *d = (const struct decoded *)(const void *)decoder;
+	const struct quantized *q = &d->quantized;
+	float *factors, *some;
+	int code = quantized_read_pre_quant_scale(q, &factors, error);
+
+	for (size_t done = 0; done < n && code == EXIT_OK;) {
+		const struct piece piece = piece_around(q, first + done, n - done);
+		const uint64_t from = first + done - (piece.row * q->cols + piece.col);
+		size_t took = piece.rows * piece.cols - (size_t)from;
+
+		took = took < n - done ? took : n - done;
+		code = read_piece(&some, q, &piece, factors, error);
+		if (code == EXIT_OK)
+			memcpy(numbers + done, some + from, took * sizeof *numbers);
+		free(some);
+		done += took;
+	}
+	free(factors);
+	dtype_swap(DTYPE_F32, numbers, n * sizeof *numbers);
+	return code;
+}
+
+/* Describes the numbers of codes, and lists the other parts. */
+static int describe(struct decoded **list, struct model *model, struct tensor *codes, const struct quantized *quantized,
+                    const char *name, struct tensor_list *drop, struct error *error)
+{
+	const unsigned rank = quantized->shape.rank;
+	struct decoded *d = arena_take(&model->arena, sizeof *d);
+	uint64_t *shape = arena_take(&model->arena, (rank + 1) * sizeof *shape);
+	int code = d == NULL || shape == NULL ? fail_memory(error) : EXIT_OK;
+
+	if (code != EXIT_OK)
+		return code;
+	*d = (struct decoded){.decoder = {read_numbers, codes->offset}, .quantized = *quantized, .codes = codes, .next = *list};
+	*list = d;
+	for (int i = 0; i < N_LAYOUT_PARTS && code == EXIT_OK; i++) {
+		if (quantized->parts[i] == NULL)
+			continue;
+		d->parts[i] = *quantized->parts[i];
+		d->quantized.parts[i] = &d->parts[i];
+		if (i != LAYOUT_CODES)
+			code = tensor_list_add(drop, quantized->parts[i], error);
+	}
+	memcpy(shape, quantized->shape.dims, rank * sizeof *shape);
+	/* Rows of what was [.., in, out] are its columns. */
+	if (quantized->transposed) {
+		shape[rank - 1] = quantized->shape.dims[rank - 2];
+		shape[rank - 2] = quantized->shape.dims[rank - 1];
+	}
+	d->numbers = (struct tensor){
+		.name = name,
+		.dtype = DTYPE_F32,
+		.rank = rank,
+		.shape = shape,
+		.by_columns = quantized->transposed,
+		.offset = codes->offset,
+		.decoder = &d->decoder,
+	};
+	if (code == EXIT_OK && !tensor_size(&d->numbers, &d->numbers.size))
+		code = fail_tensor(error, quantized->files[LAYOUT_CODES]->path, name, "is too large to be decoded");
+	return code;
+}
+
+/* Finds the quantized tensors of a file. A name may stand for other tensors once one of them is changed. */
+static int find_in(struct file *file, struct decoded **list, struct model *model, struct tensor_list *drop, struct error *error)
+{
+	struct quantized quantized;
+	const char *name;
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < file->n_tensors && code == EXIT_OK; i++) {
+		if (file->tensors[i].decoder != NULL)
+			continue;
+		code = quantized_owner(&quantized, &name, model, &file->tensors[i], &model->arena, error);
+		if (code == EXIT_OK && name != NULL && quantized.parts[LAYOUT_CODES] == &file->tensors[i])
+			code = describe(list, model, &file->tensors[i], &quantized, name, drop, error);
+	}
+	return code;
+}
+
+int model_decode(struct model *model, struct error *error)
+{
+	struct tensor_list drop = {0};
+	struct decoded *list = NULL;
+	int code = EXIT_OK;
+
+	for (size_t f = 0; f < model->n_files && code == EXIT_OK; f++)
+		code = find_in(&model->files[f], &list, model, &drop, error);
+	for (struct decoded *d = list; d != NULL && code == EXIT_OK; d = d->next, model->n_decoded++)
+		*d->codes = d->numbers;
+	if (code == EXIT_OK)
+		code = model_remove(model, &drop, error);
+	free(drop.items);
+	if (code != EXIT_OK || model->n_decoded == 0)
+		return code;
+	model->decoded_from = model->quantized_by;
+	model->quantized_by = NULL;
+	model->formats = 0;
+	meaning_remove_sections(model->config);
+	return code;
+}

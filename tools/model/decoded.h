@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A quantized model as plain numbers, for commands that make other numbers of them: quantize, calibrate, report, advise,
+ * transform. What they write is rounded a second time, which they say.
+ */
+#ifndef TOOLS_MODEL_DECODED_H
+#define TOOLS_MODEL_DECODED_H
+
+#include "base/error.h"
+#include "model/model.h"
+
+/* Replaces each quantized tensor by its numbers, F32 of the shape that it had before it was quantized, multiplied by its
+   pre_quant_scale if it has one, and takes its parts out of the model: model->n_decoded is their number, together with those
+   of model_decode_scaled(). The model is not quantized any more: model_quantized_by() is NULL, and model_config_copy() gives
+   a config.json without what said so. As quantized_find(). */
+int model_decode(struct model *model, struct error *error);
+
+#endif
