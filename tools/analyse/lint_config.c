@@ -20,6 +20,7 @@
 #include "model/meaning.h"
 #include "model/pattern.h"
 #include "model/role.h"
+#include "model/section.h"
 
 #define HF_QUANT_CONFIG "hf_quant_config.json"
 
@@ -153,7 +154,7 @@ static int read_hf_quant_config(struct config_check *c, struct error *error)
 
 static const json_t *quantization_config(const struct config_check *c)
 {
-	return meaning_section(c->lint->model->config);
+	return section_find(c->lint->model->config);
 }
 
 /* Modules of which a section for programs that go by scales says under their names that they are not quantized. */

@@ -15,6 +15,7 @@
 #include "model/layout_config.h"
 #include "model/model_output.h"
 #include "model/quantized.h"
+#include "model/section.h"
 #include "quantize/preset.h"
 
 enum {
@@ -246,7 +247,7 @@ static int set_activations(struct job *job, struct error *error)
 		return EXIT_OK;
 	int code = model_config_copy(&job->model, &config, error);
 	if (code == EXIT_OK)
-		trial->activations = layout_config_activations(meaning_section(config));
+		trial->activations = layout_config_activations(section_find(config));
 	json_decref(config);
 	return code;
 }

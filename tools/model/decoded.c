@@ -9,6 +9,7 @@
 #include "base/must_succeed.h"
 #include "model/meaning.h"
 #include "model/quantized.h"
+#include "model/section.h"
 #include "mxfp/quantize.h"
 
 /* The numbers of a quantized tensor. */
@@ -176,6 +177,6 @@ int model_decode(struct model *model, struct error *error)
 	model->decoded_from = model->quantized_by;
 	model->quantized_by = NULL;
 	model->formats = 0;
-	meaning_remove_sections(model->config);
+	section_remove_all(model->config);
 	return code;
 }

@@ -15,11 +15,11 @@
 #include "io/json.h"
 #include "io/member.h"
 #include "model/allow.h"
-#include "model/decoded.h"
 #include "model/foreign.h"
 #include "model/layout_config.h"
 #include "model/quantized.h"
 #include "model/scaled.h"
+#include "model/section.h"
 
 enum reading { METHOD_READ, METHOD_NAMED };
 
@@ -143,14 +143,6 @@ static bool is_form(const char *method, const char *text)
 	return false;
 }
 
-/* A key that is not there asks for nothing, too. */
-static bool asks_nothing(const json_t *value)
-{
-	return value == NULL || json_is_null(value) || json_is_false(value) || (json_is_string(value) && json_string_length(value) == 0) ||
-	       (json_is_array(value) && json_array_size(value) == 0) ||
-	       (json_is_object(value) && json_object_size(value) == 0);
-}
-
 /* The row of a key of the objects at `parent`, a path of the table. */
 static const struct key *find_key(const char *method, const char *parent, const char *key)
 {
@@ -211,7 +203,7 @@ static int look_at_key(struct section *s, const struct key *row, const char *nam
 		snprintf(text, sizeof text, "is %s, which mxfp does not read; %s", is, remedy);
 		return tell_key(s, MEANING_REFUSED, text);
 	case KEY_ABSENT:
-		if (asks_nothing(value))
+		if (section_is_empty(value))
 			return EXIT_OK;
 		snprintf(text, sizeof text, "is not done here: %s; %s", row->text, remedy);
 		return tell_key(s, MEANING_REFUSED, text);
@@ -414,7 +406,7 @@ static int formats_of_config_group(struct section *s, const char *name, const js
 	if (has_numbers(weights))
 		return tell_of_group(s, path, "weights.strategy", "asks for scales that are numbers, which mxfp reads for 8-bit floats alone; "
 		                     "give the model that it was made from");
-	if (!asks_nothing(json_object_get(weights, "block_structure")))
+	if (!section_is_empty(json_object_get(weights, "block_structure")))
 		return tell_of_group(s, path, "weights.block_structure", "asks for scales of blocks of several rows, which the strategy has "
 		                     "not; give the model that it was made from");
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -613,12 +605,12 @@ static bool quantizes_weights(const char *method, const json_t *section)
 	if (method == NULL)
 		return true;
 	if (strcmp(method, "modelopt") == 0)
-		return !asks_nothing(json_object_get(section, "quant_algo"));
+		return !section_is_empty(json_object_get(section, "quant_algo"));
 	if (strcmp(method, "compressed-tensors") != 0)
 		return true;
 	for (void *at = json_object_iter((json_t *)(uintptr_t)groups); at != NULL;
 	     at = json_object_iter_next((json_t *)(uintptr_t)groups, at))
-		if (!asks_nothing(json_object_get(json_object_iter_value(at), "weights")))
+		if (!section_is_empty(json_object_get(json_object_iter_value(at), "weights")))
 			return true;
 	return false;
 }
@@ -680,7 +672,7 @@ static int look_at_section(struct listing *l, const char *path, const char *name
 	char text[TEXT], is[VALUE_TEXT];
 	const char *named = value == NULL || json_is_null(value) ? NULL : value_text(value, is);
 
-	if (asks_nothing(section))
+	if (section_is_empty(section))
 		return EXIT_OK;
 	named = named != NULL ? named : given != NULL ? given : guess_method(section);
 	const struct method *method = named != NULL ? find_method(named) : NULL;
@@ -712,46 +704,18 @@ static int look_at_section(struct listing *l, const char *path, const char *name
 	return code == EXIT_OK ? note_formats(&s, section) : code;
 }
 
-/* The sections of config.json: transformers and vLLM look for the first, also in a part of a model in several; older
-   programs for compressed-tensors for the second, mlx-lm for the third. */
-static const struct {
-	const char *name, *method;
-} sections[] = {{"quantization_config", NULL}, {"compression_config", "compressed-tensors"}, {"quantization", "mlx"}};
-
-enum { N_SECTIONS = sizeof sections / sizeof sections[0] };
-
-json_t *meaning_section(const json_t *config)
-{
-	json_t *found = NULL;
-
-	for (size_t i = 0; i < N_SECTIONS && asks_nothing(found); i++)
-		found = json_object_get(config, sections[i].name);
-	for (void *at = json_object_iter((json_t *)(uintptr_t)config); at != NULL && asks_nothing(found);
-	     at = json_object_iter_next((json_t *)(uintptr_t)config, at))
-		found = json_object_get(json_object_iter_value(at), sections[0].name);
-	return asks_nothing(found) ? NULL : found;
-}
-
-void meaning_remove_sections(json_t *config)
-{
-	for (size_t i = 0; i < N_SECTIONS; i++)
-		json_object_del(config, sections[i].name);
-	for (void *at = json_object_iter(config); at != NULL; at = json_object_iter_next(config, at))
-		json_object_del(json_object_iter_value(at), sections[0].name);
-}
-
 static int look_at_config(struct listing *l, const char *path, const json_t *config)
 {
 	int code = EXIT_OK;
 
-	for (size_t i = 0; i < N_SECTIONS && code == EXIT_OK; i++)
-		code = look_at_section(l, path, sections[i].name, json_object_get(config, sections[i].name), sections[i].method,
-		                       false);
+	for (size_t i = 0; section_names[i].name != NULL && code == EXIT_OK; i++)
+		code = look_at_section(l, path, section_names[i].name, json_object_get(config, section_names[i].name),
+		                       section_names[i].method, false);
 	for (void *at = json_object_iter((json_t *)(uintptr_t)config); at != NULL && code == EXIT_OK;
 	     at = json_object_iter_next((json_t *)(uintptr_t)config, at))
 		if (json_is_object(json_object_iter_value(at)))
-			code = look_at_section(l, path, sections[0].name,
-			                       json_object_get(json_object_iter_value(at), sections[0].name), NULL, false);
+			code = look_at_section(l, path, section_names[0].name,
+			                       json_object_get(json_object_iter_value(at), section_names[0].name), NULL, false);
 	return code;
 }
 
@@ -1292,20 +1256,5 @@ int meaning_note(struct model *model, struct error *error)
 	int code = list(&l);
 
 	model->formats = l.formats;
-	return code;
-}
-
-int meaning_open(struct model *model, const char *path, enum meaning_use use, struct error *error)
-{
-	int code = model_open(model, path, error);
-
-	if (code == EXIT_OK)
-		code = meaning_check(model, use, error);
-	if (code == EXIT_OK && use != MEANING_MOVES)
-		code = model_decode_scaled(model, use == MEANING_COMPARES, error);
-	if (code == EXIT_OK && use == MEANING_DECODES)
-		code = model_decode(model, error);
-	if (code != EXIT_OK)
-		model_close(model);
 	return code;
 }

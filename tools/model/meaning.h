@@ -75,11 +75,6 @@ int meaning_check(struct model *model, enum meaning_use use, struct error *error
 /* Notes the formats, and refuses nothing: for who tells all that is wrong. EXIT_IO, EXIT_INPUT, EXIT_MEMORY. */
 int meaning_note(struct model *model, struct error *error);
 
-/* The section of a config.json that says how weights are quantized, at its top or in a part of the model; NULL: none.
-   Takes all of them out of it. */
-json_t *meaning_section(const json_t *config);
-void meaning_remove_sections(json_t *config);
-
 /* The layout whose programs have written a section; NULL: none that is known. */
 const struct layout *meaning_layout(const json_t *section);
 

@@ -15,6 +15,7 @@
 #include "model/fingerprint.h"
 #include "model/layout_config.h"
 #include "model/meaning.h"
+#include "model/section.h"
 #include "mxfp.h"
 
 const char model_output_alone[] = "one file without a config.json: mxfp reads it so, other programs want a directory";
@@ -65,7 +66,7 @@ int model_config_copy(const struct model *model, json_t **config, struct error *
 	int code = copy_config(model, config, error);
 
 	if (code == EXIT_OK && model->n_decoded > 0)
-		meaning_remove_sections(*config);
+		section_remove_all(*config);
 	return code;
 }
 

@@ -26,6 +26,16 @@ struct scaled {
 	bool per_matrix;            /* matrices have scales of their own */
 };
 
+/* The rows of scaled.def: names of codes that end in `codes` and of what belongs to them in `part`; the last has none. */
+struct scaled_way {
+	const char *codes, *part;
+};
+extern const struct scaled_way scaled_scales[], scaled_beside[];
+
+/* The tensor named like `name` with `to` for `from` at its end; *found is NULL if there is none. EXIT_MEMORY. */
+int scaled_find_like(const struct tensor **found, const struct file **file, const struct model *model, const char *name,
+                     const char *from, const char *to, struct error *error);
+
 /* Finds the scales of codes; *found is false if they have none, or are no 8-bit floats. EXIT_INPUT: scales that do not fit;
    EXIT_MEMORY. */
 int scaled_find(struct scaled *scaled, bool *found, const struct model *model, const struct tensor *codes,
@@ -43,9 +53,9 @@ uint64_t scaled_grid_row(const struct scaled *scaled, uint64_t row);
 uint64_t scaled_grid_rows(const struct scaled *scaled);
 int scaled_read_scales(float **numbers, const struct scaled *scaled, uint64_t first, uint64_t n, struct error *error);
 
-/* Replaces such codes by their numbers, F32 of the same name and shape, and takes their scales and what is BESIDE them out of the model. EXIT_INPUT
-   for scales that do not fit, unless the caller compares files, and then they stay as they are stored; reading the numbers
-   ends so for a scale that is NaN or Inf. EXIT_MEMORY. */
+/* Replaces such codes by their numbers, F32 of the same name and shape, and takes their scales and what is BESIDE them out of
+   the model. EXIT_INPUT for scales that do not fit, unless the caller compares files, and then they stay as they are stored;
+   reading the numbers ends so for a scale that is NaN or Inf. EXIT_MEMORY. */
 int model_decode_scaled(struct model *model, bool compares, struct error *error);
 
 #endif

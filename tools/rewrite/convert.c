@@ -17,6 +17,7 @@
 #include "model/meaning.h"
 #include "model/model_output.h"
 #include "model/scaled.h"
+#include "model/section.h"
 #include "rewrite/decode.h"
 
 bool convert_makes_file(const struct convert_settings *settings)
@@ -467,7 +468,7 @@ static int plan_cache(struct convert_plan *plan, struct error *error)
 		code = model_read_member(plan->model, layout_modelopt.second_name, &path, &second, error);
 	json_prepare();
 	if (code == EXIT_OK)
-		plan->cache = layout_cache_read(meaning_section(config), second, &said);
+		plan->cache = layout_cache_read(section_find(config), second, &said);
 	if (plan->cache != NULL && (convert_makes_file(plan->settings) || layout->holds_cache == NULL ||
 	                            !layout->holds_cache(plan->cache) ||
 	                            (!layout->output_scales && has_output_scales(plan->model)))) {
@@ -475,10 +476,10 @@ static int plan_cache(struct convert_plan *plan, struct error *error)
 		plan->cache = NULL;
 	}
 	plan->cache_lost = said && plan->cache == NULL &&
-	                   (convert_makes_file(plan->settings) || !is_unchanged(plan, meaning_section(config)));
-	plan->activations_lost = says_activations(meaning_section(config)) && plan->n_held > 0 && !convert_makes_file(plan->settings) &&
-	                         !is_unchanged(plan, meaning_section(config)) && !keeps_input_scales(plan) &&
-	                         kept_activations(plan, meaning_section(config)) == OPTION_FORMAT_NONE;
+	                   (convert_makes_file(plan->settings) || !is_unchanged(plan, section_find(config)));
+	plan->activations_lost = says_activations(section_find(config)) && plan->n_held > 0 && !convert_makes_file(plan->settings) &&
+	                         !is_unchanged(plan, section_find(config)) && !keeps_input_scales(plan) &&
+	                         kept_activations(plan, section_find(config)) == OPTION_FORMAT_NONE;
 	free(path);
 	json_decref(second);
 	json_decref(config);
@@ -579,7 +580,7 @@ static bool any_changed(const struct convert_plan *plan)
 static json_t *new_config(const struct convert_plan *plan, const json_t *before)
 {
 	static const char cache[] = "kv_cache_scheme";
-	const json_t *old = meaning_section(before);
+	const json_t *old = section_find(before);
 	json_t *config = make_section(plan, kept_activations(plan, old));
 
 	if (config == NULL)
@@ -614,7 +615,7 @@ int convert_config(const struct convert_plan *plan, json_t **config, struct erro
 	if (*config == NULL)
 		*config = json_object();
 	json_t *quantization = new_config(plan, *config);
-	meaning_remove_sections(*config);
+	section_remove_all(*config);
 	if (quantization != NULL)
 		layout_config_put(*config, plan->settings->layout, quantization);
 	for (size_t i = 0; i < plan->n_entries; i++)

@@ -18,6 +18,7 @@
 #include "model/meaning.h"
 #include "model/model_output.h"
 #include "model/quantized.h"
+#include "model/section.h"
 #include "mxfp.h"
 #include "rewrite/decode.h"
 
@@ -378,7 +379,7 @@ static int find_cache(struct running *r, const json_t *config, struct error *err
 	char *path = NULL;
 	int code = model_read_member(r->model, layout_modelopt.second_name, &path, &second, error);
 
-	json_decref(layout_cache_read(meaning_section(config), second, &r->done->cache_lost));
+	json_decref(layout_cache_read(section_find(config), second, &r->done->cache_lost));
 	json_decref(second);
 	free(path);
 	return code;
@@ -404,7 +405,7 @@ int dequantize_run(const struct dequantize_settings *settings, const struct mode
 	if (code == EXIT_OK)
 		code = find_cache(&r, config, error);
 	json_prepare();
-	meaning_remove_sections(config);
+	section_remove_all(config);
 	model_config_widen(config, settings->to);
 	if (code == EXIT_OK && json_out_of_memory())
 		code = fail_memory(error);
