@@ -372,7 +372,8 @@ BAD = {
     "no scales": ({DOWN + SCALE: ("F8_E8M0", [0, 3], b"")}, DOWN + ".weight"),
     "scales twice": ({DOWN + SCALE: ("U8", [6, 3], scale[2]), DOWN + INV: scale}, DOWN + SCALE + "|stands beside"),
     "scales twice, of ModelOpt": ({DOWN + SCALE: ("U8", [6, 3], scale[2]), DOWN + PLAIN_SCALE: scale}, DOWN + SCALE + "|stands beside"),
-    "scales twice, inverse": ({DOWN + INV: ("U8", [6, 3], scale[2]), DOWN + PLAIN_SCALE: scale}, "second scale"),
+    "scales twice, inverse": ({DOWN + INV: ("U8", [6, 3], scale[2]), DOWN + PLAIN_SCALE: scale}, "stands beside"),
+    "scales twice, a number": ({DOWN + PLAIN_SCALE: scale, DOWN + INV: ("F32", [], bytes(4))}, DOWN + INV + "|stands beside"),
     "a grid of compressed-tensors' name": ({DOWN + PLAIN_SCALE: ("U8", [3, 3], bytes(9))}, DOWN + ".weight"),
     "FP4 in blocks of 64": ({DOWN + ".weight": ("I8", [6, 96], weight[2]), DOWN + SCALE: ("U8", [6, 3], scale[2])}, DOWN + ".weight"),
     "FP4 with a grid": ({DOWN + ".weight": ("U8", [6, 48], bytes(288)), DOWN + SCALE: ("U8", [1, 3], bytes(3))}, DOWN + ".weight"),
@@ -480,8 +481,8 @@ make({**ct_tensors(Q, "mxfp6", six), **ct_tensors(DOWN, "mxfp4", four), **PLAIN}
 decodes("mixed-precision without formats", {Q + ".weight": six.numbers, DOWN + ".weight": four.numbers})
 make({**ct_tensors(UP, "nvfp4", nv), **PLAIN}, ct_config(ct_group("mxfp6", [Q]), ct_group("mxfp4", ["Linear"])))
 refused("a format of no group", UP + ".weight")
-make({**ct_tensors(DOWN, "mxfp4", four), **PLAIN}, ct_config(ct_group("mxfp4", ["Linear"]), dict(ct_group("mxfp8", [Q]), format="float-quantized")))
-refused("a group of another kind", "float-quantized")
+make({**ct_tensors(DOWN, "mxfp4", four), **PLAIN}, ct_config(ct_group("mxfp4", ["Linear"]), dict(ct_group("mxfp8", [Q]), format="int-quantized")))
+refused("a group of another kind", "int-quantized")
 make({**ct_tensors(DOWN, "mxfp4", four), **PLAIN}, ct_config(ct_group("mxfp4", ["Linear"]), {"targets": [Q], "weights": ct_arguments(4, 128)}))
 refused("a group of another length", "group_size")
 
@@ -559,12 +560,32 @@ gguf(paths[0], 28, wide)
 gguf(paths[1], 0, [f32(x) for x in wide])
 made = []
 for path in paths:
-    done("quantize " + path, "quantize", path, "-o", path + ".out.gguf", "-q", "--weights", "mxfp4")
+    done("quantize " + path, "quantize", path, "-o", path + ".out.gguf", "-qf", "--weights", "mxfp4")
     made.append(open(path + ".out.gguf", "rb").read()[-4096 * 17 // 32:])
 check("GGUF, F64", made[0] == made[1])
 code, out, error = run("diff", paths[0], paths[1], "--json")
 check("GGUF, F64: diff", json.loads(out)["tensors"][0]["compared"], out + error)
 refused("GGUF, F64: gemm", "blk.0.ffn_down.weight|F64", "gemm", paths[1], paths[0], "-o", OUT + ".npy")
+
+# ---- What is quantized once more is what its numbers would be, and gemm and eval read the same
+grid, four = Grid(64, 96, 32, 32), mxfp4(64, 96)
+for what, tensors, config in (("FP8", {DOWN + ".weight": grid.weight(), DOWN + SCALE: grid.scale(), **PLAIN}, fp8_config([32, 32])),
+                              ("MLX", {**mlx_tensors(DOWN, "mxfp4", four), **PLAIN}, mlx_config(mlx_section("mxfp4")))):
+    make(tensors, config)
+    done(what + ": dequantize", "dequantize", MODEL, "-o", BACK, "-q")
+    made = []
+    for source, out in ((MODEL, OUT), (BACK, OUT + "2")):
+        remove(out)
+        done("quantize %s %s" % (what, source), "quantize", source, "-o", out, "-q", "--weights", "nvfp4", "--layout", "modelopt", "--activations", "none")
+        made.append(read_safetensors(out + "/model.safetensors"))
+    check(what + ": quantized once more", made[0] == made[1])
+    config = read_json(OUT + "/config.json")
+    check(what + ": its section is gone", "quantization" not in config and config["quantization_config"]["quant_method"] == "modelopt", config)
+    write_safetensors(WORK + "/one.safetensors", {"a": ("F32", [96, 96], f32_bytes([float(i % 97 == 0) for i in range(96 * 96)]))})
+    done(what + ": gemm", "gemm", WORK + "/one.safetensors", MODEL + ":" + DOWN + ".weight", "-o", WORK + "/c.safetensors", "-qf", "--a-format", "none")
+    done(what + ": gemm of numbers", "gemm", WORK + "/one.safetensors", BACK + ":" + DOWN + ".weight", "-o", WORK + "/d.safetensors", "-qf", "--a-format", "none")
+    check(what + ": gemm", list(read_safetensors(WORK + "/c.safetensors").values()) == list(read_safetensors(WORK + "/d.safetensors").values()))
+    remove(OUT, OUT + "2", BACK)
 
 print("%d checks, %d failed" % (checks, failures))
 sys.exit(failures != 0)

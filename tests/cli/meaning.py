@@ -423,6 +423,9 @@ remove(OUT + ".safetensors")
 code, out, _ = run("dequantize", MODEL, "-o", OUT)
 check("dequantize says that the scheme is lost", code == 0 and "kv_cache_scheme" in out, out)
 remove(OUT)
+code, out, error = run("dequantize", MODEL, "-o", OUT, "-q")
+check("--quiet does not hide it", code == 0 and out == "" and error.startswith("mxfp: kv_cache_scheme") and error.count("\n") <= 1, error)
+remove(OUT)
 # How activations are quantized is kept, or lost with a word.
 fp8_groups = put(CT_CONFIG, ("config_groups", "group_0", "input_activations"), dict(CT_ARGUMENTS, num_bits=8, group_size=128, dynamic=True))
 for what, section, layout, lost in (("MXFP4", CT_CONFIG, "quark", False), ("MXFP4", CT_CONFIG, "modelopt", True), ("FP8", fp8_groups, "quark", True),

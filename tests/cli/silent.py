@@ -564,7 +564,7 @@ KEYS = [
     (F8, ("expert_dtype",), ["int4", "fp6"], REFUSE), (F8, ("expert_dtype",), ["fp4", "fp8"], SAME), (F8, ("activation_scheme",), ["static"], SAME),
     (F8, ("activation_scheme",), ["block"], REFUSE), (F8, ("weight_block_size",), ["128", 3, {"a": 1}], REFUSE),
     (F8, ("weight_block_size",), [[128, 128], [1, 32], [64, 32], None, []], SAME), (F8, ("ignored_layers",), [["x"]], SAME),
-    (F8, ("quant_method",), ["gptq", "awq", "fbgemm_fp8", "mxfp5"], REFUSE), (F8, ("quant_method",), ["mxfp8"], SAME),
+    (F8, ("quant_method",), ["gptq", "awq", "mxfp5"], REFUSE), (F8, ("quant_method",), ["mxfp8"], SAME),
 ]
 # hf_quant_config.json: its `quantization`
 SECOND = [
@@ -788,6 +788,9 @@ def of_parts(draw, m):
     elif kind == "renamed":
         end = draw.choice(["x", "s", "_inv", "_old", "_1", ".0", ".data"])
         m.tensors[name + end] = m.tensors.pop(name)
+        # Layout fp8 calls them so.
+        if name == scale and end == "_inv" and (m.form == "mxfp8-e4m3" and m.layout in (CT, AR, MO) or m.form == "mxfp4" and m.layout in (MO, QU)):
+            mode = SAME
         if m.layout == GG and name == codes:
             mode = None
     elif kind == "shape":
@@ -823,6 +826,8 @@ def of_parts(draw, m):
         width = {"F32": 4, "U16": 2, "U32": 4}.get(dtype, 1)
         other = draw.choice([x for x in (["F32", "BF16"] if m.layout == GG else ["F32", "BF16", "F16", "U8", "I8", "F8_E4M3", "F8_E5M2", "F8_E8M0", "BOOL", "I32"])
                              if x != dtype])
+        if m.layout == F8 and name == scale and other in ("F32", "BF16", "F16") and m.form == "mxfp8-e4m3":
+            return None # FP8 with scales that are numbers
         n = len(data) // width
         data = data if wide.get(other, 1) == width else (data * 8)[:n * wide.get(other, 1)]
         m.tensors[name] = (other, shape, data)
@@ -927,7 +932,7 @@ def of_scaled(draw, m):
     m.tensors[module + ".weight"] = ("F8_E4M3", [SIDE, SIDE], bytes(codes))
     m.tensors[module + ".weight" + end] = (dtype, shape, f32_bytes(scales) if dtype == "F32" else bf16_bytes(scales))
     m.want[module + ".weight"] = ([SIDE, SIDE], [E4M3[c] * scales[i // SIDE if kind == "rows" else 0] for i, c in enumerate(codes)])
-    return [module], SAME if m.layout in (TR, PL) else REFUSE, "scaled %s: %s" % (kind, module)
+    return [module], SAME if m.layout in (TR, PL, F8) else REFUSE, "scaled %s: %s" % (kind, module)
 
 
 def of_leftover(draw, m):

@@ -381,6 +381,79 @@ costs = [(order[r["judgement"]], runs[r["run"]]["kl_divergence"]["mean"]) for r 
 assert costs == sorted(costs) and len(ranks) == 6
 assert ranks[0]["name"] == "mxfp8-e4m3" and said["command"] == "mxfp quantize %s -o OUT --weights mxfp8-e4m3" % sys.argv[2], said["command"]
 ' "$work/out" "$work/llama"
+# With weights chosen on a text: each format of four bits alone, and the mixture of --bits, run once more as mxfp calibrate and mxfp
+# eval have them. On the text that they are evaluated on they are the best, and the commands make what was run. The temporary directory
+# is gone.
+mkdir "$work/temporary" "$work/made"
+ln -s "$mxfp" "$work/made/mxfp"
+TMPDIR=$work/temporary
+export TMPDIR
+exits 0 "" advise -q "$work/llama" --formats mxfp4,mxfp8-e4m3 --eval "$work/tokens.json" --calibrate "$work/tokens.json" --ignore '*down*' \
+	--bits 6 -o "$work/mix.json" --json
+cp "$work/out" "$work/mixed.json"
+exits 0 "" advise -q "$work/llama" --formats nvfp4 --eval "$work/tokens.json" --calibrate "$work/tokens.json" --json
+unset TMPDIR
+same "what is left of choosing" "" "$(ls -A "$work/temporary")"
+cp "$work/out" "$work/alone.json"
+# Tokens of which errors of weights choose better, so its command chooses by them.
+printf '[[95, 25, 84, 26, 55, 76, 69, 7, 16, 61, 5, 93]]' >"$work/twelve.json"
+exits 0 "" advise -q "$work/llama" --formats mxfp6-e2m3,mxfp8-e4m3 --eval "$work/twelve.json" --bits 7 -a mxfp8-e4m3 --json
+cp "$work/out" "$work/weights.json"
+for name in mixed alone weights; do
+	(cd "$work/made" && PATH=$PWD:$PATH && rm -rf CALIBRATED OUT recipe.json && python3 -c '
+import json, sys
+print(json.load(open(sys.argv[1]))["command"])' "../$name.json" | sh) >/dev/null || bad "the command of $name fails"
+	evaluated=$work/tokens.json
+	[ $name != weights ] || evaluated=$work/twelve.json
+	exits 0 "" eval -q "$work/made/OUT" --compare "$work/llama" --tokens "$evaluated" --activations mxfp8-e4m3 --json
+	cp "$work/out" "$work/made.$name.json"
+done
+check "chosen weights" python3 -c '
+import json, sys
+mixed, alone, weights, made_mixed, made_alone, made_weights = (json.load(open(path)) for path in sys.argv[1:7])
+llama, tokens, recipe = sys.argv[7:]
+for said, names, calibrated, best, made in (
+        (mixed, "f32 chosen chosen-by-SQNR mxfp4 mxfp8-e4m3 chosen-calibrated mxfp4-calibrated".split(), {5: 1, 6: 3}, 5, made_mixed),
+        (alone, "f32 nvfp4 nvfp4-calibrated".split(), {2: 1}, 2, made_alone),
+        (weights, "f32 chosen chosen-by-SQNR mxfp6-e2m3 mxfp8-e4m3".split(), {}, 2, made_weights)):
+    runs, mixtures, ranks = said["runs"], said["mixtures"], said["predictions"]["ranks"]
+    assert [run["name"].replace(" ", "-") for run in runs] == names, runs
+    for i, mixture in enumerate(mixtures, 1):
+        assert mixture["calibrated"] == (i in calibrated), i
+        assert (mixture["kl_divergence_summed"] is None) == (i in calibrated), i
+        if i in calibrated:
+            assert mixture["bytes"] == mixtures[calibrated[i] - 1]["bytes"], i
+            assert runs[i]["kl_divergence"]["mean"] < runs[calibrated[i]]["kl_divergence"]["mean"] / 2, i
+    assert ranks[0]["run"] == best and len(ranks) == len(mixtures), ranks
+    own, file = (run["kl_divergence"] for run in (runs[best], made["runs"][1]))
+    assert own == file, (own, file)
+command = "mxfp calibrate %s --tokens %s -o CALIBRATED%s && mxfp quantize CALIBRATED -o OUT%s"
+wanted = [command % (llama, tokens, made, made) for made in (" --recipe " + recipe, " --weights nvfp4 --nvfp4-recipe compressed-tensors --fuse")]
+assert [mixed["command"], alone["command"]] == wanted, (mixed["command"], alone["command"])
+assert weights["command"].endswith(" -o recipe.json --formats mxfp6-e2m3,mxfp8-e4m3 --rules mse && mxfp quantize %s -o OUT --recipe recipe.json "
+                                   "--activations mxfp8-e4m3" % llama), weights["command"]
+' "$work/mixed.json" "$work/alone.json" "$work/weights.json" "$work/made.mixed.json" "$work/made.alone.json" "$work/made.weights.json" \
+	"$work/llama" "$work/tokens.json" "$work/mix.json"
+# Activations that config.json cannot say: there is no command.
+exits 0 "" advise -q "$work/llama" --formats mxfp4 --eval "$work/three.json" -a mxfp6-e3m2
+has "activations without a command" "$(cat "$work/out")" "config.json cannot say these activations of the formats of mxfp4, so mxfp quantize does not write it."
+same "activations without a command" "" "$(grep '^    mxfp' "$work/out" || :)"
+exits 0 "" advise -q "$work/llama" --formats mxfp4,mxfp8-e4m3 --eval "$work/tokens.json" --calibrate "$work/tokens.json"
+has "chosen weights in a table" "$(tr -s ' ' <"$work/out")" "| mxfp4 calibrated | 4.250 | - | 0.0"
+same "calibrated is tried" "" "$(grep 'Not tried' "$work/out" || :)"
+exits 0 "" advise -q "$work/llama" --formats mxfp4,mxfp8-e4m3 --eval "$work/three.json"
+has "calibrated is not tried" "$(cat "$work/out")" "Not tried: weights that mxfp calibrate chooses on a text, as --calibrate FILE does"
+# Where the mixture of --bits is a format alone it is run again once.
+exits 0 "" advise -q "$work/llama" --formats mxfp4,mxfp8-e4m3 --eval "$work/three.json" --calibrate "$work/tokens.json" --bits 4.25 --json
+check "one calibrated run" python3 -c '
+import json, sys
+names = [run["name"] for run in json.load(open(sys.argv[1]))["runs"]]
+assert names[1:] == ["chosen", "chosen by SQNR", "mxfp4", "mxfp8-e4m3", "chosen calibrated"], names' "$work/out"
+exits 0 "" advise -q "$work/llama" --formats mxfp8-e4m3 --eval "$work/three.json"
+same "eight bits are not calibrated" "" "$(grep 'Not tried' "$work/out" || :)"
+exits 2 "--calibrate: is for --eval" advise "$work/llama" --calibrate "$work/tokens.json"
+exits 4 "missing.json" advise -q "$work/llama" --formats mxfp4 --eval "$work/three.json" --calibrate "$work/missing.json"
+exits 2 "tokens.json" advise -q "$work/llama" --eval "$work/three.json" --calibrate "$work/tokens.json" --bits 5 -fo "$work/tokens.json"
 printf '[[1, 2, 3, 4, 5, 6, 7, 8]]' >"$work/eight.json"
 exits 0 "" advise -q "$work/llama" --formats mxfp8-e4m3,mxfp4 --bits 5 -o "$work/best.json" --eval "$work/eight.json" --ignore '*down*'
 has "a verdict" "$(cat "$work/out")" " costs least: "

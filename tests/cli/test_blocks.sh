@@ -60,11 +60,11 @@ blocks "$(repeat 16 66)0007$(repeat 14 00)" 7dfc "$work/inf" --to mxfp4 --cols 3
 
 # NVFP4: amax 2688 = 6 * 448 gives the tensor scale 1, block scale 448 (7e), elements 6.
 bytes "$(repeat 16 00002845)" >"$work/n16"
-exits 0 "" blocks --to nvfp4 --cols 16 "$work/n16" "$work/c" "$work/s" --force
+exits 0 "" blocks --to nvfp4 --cols 16 --nvfp4-recipe te "$work/n16" "$work/c" "$work/s" --force
 same "nvfp4" "7777777777777777 7e" "$(hex <"$work/c") $(hex <"$work/s")"
-same "tensor scale" "tensor scale 1 (multiplies)" "$(cat "$work/out")"
-exits 0 "" blocks --to nvfp4 --cols 16 "$work/n16" "$work/c" "$work/s" --force --json
-has "--json" "$(tr -d ' \n' <"$work/out")" '"amax":2688.0,"tensor_scale":1.0,"tensor_scale_divides":false'
+same "tensor scale" "tensor scale 1 (multiplies: --nvfp4-recipe te)" "$(cat "$work/out")"
+exits 0 "" blocks --to nvfp4 --cols 16 --nvfp4-recipe te "$work/n16" "$work/c" "$work/s" --force --json
+has "--json" "$(tr -d ' \n' <"$work/out")" '"amax":2688.0,"tensor_scale":1.0,"tensor_scale_divides":false,"recipe":"te"'
 # amax 2688 in the second row only: the first pass must see it. Row 1 of 448 has block scale 448/6 -> 72 (69), and
 # 448/72 = 6.2 -> 6.
 bytes "$(repeat 16 0000e043)$(repeat 16 00002845)" >"$work/n32"
@@ -72,14 +72,22 @@ exits 0 "" blocks --to nvfp4 --cols 16 "$work/n32" "$work/c" "$work/s" --force
 same "amax of the whole" "697e" "$(hex <"$work/s")"
 exits 0 "" blocks --to nvfp4 --cols 16 "$work/n32" "$work/c" "$work/s" --force --json
 has "--json" "$(tr -d ' \n' <"$work/out")" '"rows":2,"cols":16,"counts":{"elements":32,'
-exits 0 "" blocks --to nvfp4 --cols 16 --nvfp4-recipe compressed-tensors "$work/n16" "$work/c" "$work/s" --force
-has "divisor" "$(cat "$work/out")" "(divides)"
+# By default as mxfp quantize: of amax 1344 the tensor scale 2688 / 1344 divides. Numbers of 1344 have the block scale
+# 2 * (1344 / 6) = 448.
+bytes "$(repeat 16 0000a844)" >"$work/n1344"
+for recipe in "" "--nvfp4-recipe compressed-tensors"; do
+	exits 0 "" blocks --to nvfp4 --cols 16 $recipe "$work/n1344" "$work/c" "$work/s" --force
+	same "the usual recipe" "tensor scale 2 (divides: --nvfp4-recipe compressed-tensors)" "$(cat "$work/out")"
+	same "the usual recipe" "7777777777777777 7e" "$(hex <"$work/c") $(hex <"$work/s")"
+done
+exits 0 "" blocks --to nvfp4 --cols 16 --decode --tensor-scale 2 --nvfp4-recipe compressed-tensors "$work/c" "$work/s"
+same "and back" "$(repeat 16 0000a844)" "$(hex <"$work/out")"
 code=0
 bytes "$(repeat 16 00002845)" | "$mxfp" blocks --to nvfp4 --cols 16 - "$work/c2" "$work/s2" 2>"$work/err" || code=$?
 same "exit code of nvfp4 from a pipe" 2 $code
 has "nvfp4 from a pipe" "$(cat "$work/err")" "give --amax"
 bytes "$(repeat 16 00002845)" | "$mxfp" blocks --to nvfp4 --cols 16 --amax 2688 - "$work/c2" "$work/s2" >"$work/out"
-same "--amax" "tensor scale 1 (multiplies) 7e" "$(cat "$work/out") $(hex <"$work/s2")"
+same "--amax" "tensor scale 1 (divides: --nvfp4-recipe compressed-tensors) 7e" "$(cat "$work/out") $(hex <"$work/s2")"
 
 # Back. 6 * 448 * 2 = 5376.
 bytes "$(repeat 16 66)" >"$work/c"
@@ -92,13 +100,15 @@ exits 0 "" blocks --to mxfp4 --cols 31 --decode "$work/c" "$work/s"
 same "decode without the padding" "$(repeat 31 $one)" "$(hex <"$work/out")"
 bytes 7777777777777777 >"$work/c"
 bytes 7e >"$work/s"
-exits 0 "" blocks --to nvfp4 --cols 16 --decode --tensor-scale 2 "$work/c" "$work/s"
+exits 0 "" blocks --to nvfp4 --cols 16 --decode --tensor-scale 2 --nvfp4-recipe te "$work/c" "$work/s"
 same "decode nvfp4" "$(repeat 16 0000a845)" "$(hex <"$work/out")"
 exits 0 "" blocks --to nvfp4 --cols 16 --decode --tensor-scale 0.5 --nvfp4-recipe compressed-tensors "$work/c" "$work/s"
 same "decode nvfp4 with a divisor" "$(repeat 16 0000a845)" "$(hex <"$work/out")"
-exits 0 "" blocks --to nvfp4 --cols 16 --decode --amax 5376 "$work/c" "$work/s"
+exits 0 "" blocks --to nvfp4 --cols 16 --decode --amax 5376 --nvfp4-recipe te "$work/c" "$work/s"
 same "decode nvfp4 by amax" "$(repeat 16 0000a845)" "$(hex <"$work/out")"
-exits 2 "needs --tensor-scale" blocks --to nvfp4 --cols 16 --decode "$work/c" "$work/s"
+exits 2 "needs --tensor-scale and --nvfp4-recipe" blocks --to nvfp4 --cols 16 --decode --nvfp4-recipe te "$work/c" "$work/s"
+exits 2 "needs --tensor-scale and --nvfp4-recipe" blocks --to nvfp4 --cols 16 --decode --tensor-scale 2 "$work/c" "$work/s"
+exits 2 "needs --tensor-scale and --nvfp4-recipe" blocks --to nvfp4 --cols 16 --decode --amax 2 "$work/c" "$work/s"
 
 # 300000 = 3125 * 96 numbers as one row, which is worked on in parts, and as rows of three blocks by one
 # thread: the same bytes.

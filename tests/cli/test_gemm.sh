@@ -77,6 +77,9 @@ text=$(tr -s ' ' <"$work/out")
 has "C in safetensors" "$text" " c BF16 2 [1, 1]"
 has "its rule" "$text" "mxfp.gemm.acc = chain"
 
+weights=${srcdir:-.}/examples/charlm.safetensors
+layer=$weights:model.layers.0.up_proj.weight
+
 # A model that mxfp quantize made: a row of 32 ones and one of 32 twos in MXFP4. 1.0625 is no e4m3: it becomes 1.
 safetensors "$work/model.safetensors" '{"x.weight":{"dtype":"F32","shape":[2,32],"data_offsets":[0,256]},
 	"y":{"dtype":"F32","shape":[1],"data_offsets":[256,260]}}' "$(repeat 32 $one)" "$(repeat 32 $two)" "$one"
@@ -98,6 +101,14 @@ has "chain" "$(cat "$work/out")" "sums: chain, passes of 128"
 product "W on the fly" "00000042 00008042" "$work/x.npy" "$work/model.safetensors:x.weight" --w-format mxfp4 -r floor
 has "W on the fly" "$(cat "$work/out")" "x.weight, 2 x 32, mxfp4 by floor from F32"
 product "NVFP4" "00000842 00008842" "$work/x.npy" "$work/model.safetensors:x.weight" --w-format nvfp4
+# The recipe of NVFP4 is that of mxfp quantize.
+has "the usual recipe" "$(cat "$work/out")" "x.weight, 2 x 32, nvfp4 by compressed-tensors from F32"
+exits 0 "" quantize "$weights" -o "$work/nvfp4" -q -w nvfp4
+exits 0 "" gemm "$layer" "$layer" --w-format nvfp4 -o "$work/fly.npy" -q
+exits 0 "" gemm "$layer" "$work/nvfp4:${layer#*:}" -o "$work/stored.npy" -q
+check "NVFP4 on the fly is not what mxfp quantize writes" cmp "$work/fly.npy" "$work/stored.npy"
+exits 0 "" gemm "$layer" "$layer" --w-format nvfp4 --nvfp4-recipe te -o "$work/te.npy" -q
+! cmp -s "$work/te.npy" "$work/stored.npy" || bad "recipe te has the numbers of compressed-tensors"
 product "A is quantized too" "00000042 00008042 00008042 00000043" "$work/model:x.weight" "$work/model:x.weight"
 exits 0 "" gemm "$work/x.npy" "$work/model:x.weight" -o "$work/j.npy" --json
 text=$(tr -d ' \n' <"$work/out")
@@ -106,8 +117,6 @@ has "json" "$text" '"dtype":"U8","shape":[2,32],"format":"mxfp4","sparsity":null
 has "json" "$text" '"sums":{"rule":"exact","pass":512,"psum":"f32","psum_round":null,"seed":0}'
 
 # Threads and tiers never change a bit: 70 x 90 over 200 of the shipped weights.
-weights=${srcdir:-.}/examples/charlm.safetensors
-layer=$weights:model.layers.0.up_proj.weight
 for format in mxfp4 mxfp8-e4m3 nvfp4; do
 	exits 0 "" gemm "$layer" "$layer" --w-format $format --a-format mxfp8-e4m3 -o "$work/1.$format.npy" -q --threads 1
 	exits 0 "" gemm "$layer" "$layer" --w-format $format --a-format mxfp8-e4m3 -o "$work/7.$format.npy" -q --threads 7

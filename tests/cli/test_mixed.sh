@@ -72,9 +72,10 @@ done
 exits 0 "" merge "$work/p1" "$work/p2" -o "$work/merged" -q
 same "merged parts" "" "$(diff -r "$work/whole" "$work/merged")"
 # 64 MiB of text as bf16, in rows so long that some memory holds only a few at a time.
-bytes=67108864
+rows=$(fewer 128 16)
+bytes=$((rows * 2 * 262144))
 {
-	header "{\"a.weight\":{\"dtype\":\"BF16\",\"shape\":[128,262144],\"data_offsets\":[0,$bytes]}}"
+	header "{\"a.weight\":{\"dtype\":\"BF16\",\"shape\":[$rows,262144],\"data_offsets\":[0,$bytes]}}"
 	seq 1 9999999 | head -c $bytes
 } >"$work/large.safetensors"
 exits 0 "" quantize "$work/large.safetensors" -o "$work/large" $mixed

@@ -129,6 +129,7 @@ advise sequences=1 | model
 advise batch=8 | model
 advise activations=none | model
 advise activation-rule=even | model
+advise calibrate=text | model --formats mxfp4
 advise activation-rule=even | model --formats mxfp4 --eval tokens.json --activations none
 advise activation-rule=even | model --formats mxfp4 --eval tokens.json --activations nvfp4
 advise every: bits formats include ignore pad-tail eval threads json quiet
@@ -196,7 +197,7 @@ cast every: to from decode threads counts json output force quiet
 blocks rule=even | --to nvfp4 --cols 64 x.f32 OUT OUT2
 blocks nvfp4-recipe=te | --to mxfp4 --cols 64 x.f32 OUT OUT2
 blocks amax=1 | --to mxfp4 --cols 64 x.f32 OUT OUT2
-blocks amax=1 | --to nvfp4 --cols 64 --decode --tensor-scale 1 n.codes n.scales OUT
+blocks amax=1 | --to nvfp4 --cols 64 --decode --tensor-scale 1 --nvfp4-recipe te n.codes n.scales OUT
 blocks tensor-scale=1 | --to nvfp4 --cols 64 x.f32 OUT OUT2
 blocks via-bf16 | --to nvfp4 --cols 64 x.f32 OUT OUT2
 blocks via-bf16 | --to mxfp4 --cols 64 --from bf16 x.bf16 OUT OUT2

@@ -297,10 +297,11 @@ wrong plain '{"model_type":"gpt_oss","hidden_size":2}' \
 
 # Large ones, in bands, beside files that were transposed before: the same codes, and the same numbers back.
 if command -v python3 >/dev/null 2>&1; then
-	python3 - "$work" <<'END'
+	cols=$(fewer 9001 4001)
+	python3 - "$work" $cols <<'END'
 import array, json, pathlib, sys
 work = pathlib.Path(sys.argv[1])
-experts, rows, cols = 2, 544, 9001  # [in, out]
+experts, rows, cols = 2, 544, int(sys.argv[2])  # [in, out]
 numbers = array.array("H", (0x3C00 + (i * 2654435761 >> 7) % 1024 for i in range(experts * rows * cols)))
 if sys.byteorder == "big":
     numbers.byteswap()
@@ -319,7 +320,7 @@ name = "model.layers.0.mlp.experts.gate_up_proj"
 save("stored", name, [experts, rows, cols], numbers, model_type="gpt_oss", hidden_size=rows)
 save("turned", name, [experts, cols, rows], turned, model_type="mixtral", hidden_size=rows)
 END
-	codes=$((2 * 9001 * 17 * 16)) # of those in tiles, the last
+	codes=$((2 * cols * 17 * 16)) # of those in tiles, the last
 	for format in mxfp4 mxfp8; do
 		exits 0 "" quantize "$work/stored" -o "$work/s" --layout trn-x4 -w $format -fq
 		exits 0 "" quantize "$work/turned" -o "$work/t" --layout trn-x4 -w $format -fq
@@ -335,10 +336,10 @@ END
 		bad "other codes"
 	exits 0 "" dequantize "$work/s" -o "$work/ds" -q
 	exits 0 "" dequantize "$work/t" -o "$work/dt" -q
-	python3 - "$work" <<'END' || bad "other numbers"
+	python3 - "$work" $cols <<'END' || bad "other numbers"
 import array, pathlib, sys
 work = pathlib.Path(sys.argv[1])
-experts, rows, cols = 2, 544, 9001
+experts, rows, cols = 2, 544, int(sys.argv[2])
 def load(name):
     return array.array("I", (work / name / "model.safetensors").read_bytes()[-4 * experts * rows * cols:])
 stored, turned = load("ds"), load("dt")

@@ -210,7 +210,25 @@ exits 0 "" report --formats mxfp4 --round rtz "$model" --activation-rows 1
 has "no yardstick" "$(cat "$work/out")" "W4A8 has no yardstick here"
 
 exits 0 "" report "$work/row.safetensors" --ignore a.weight
-has "nothing" "$(cat "$work/out")" "Nothing was measured"
+has "nothing" "$(cat "$work/out")" "Nothing was measured: a.weight, the largest of 2 tensors, is left out: --ignore.**"
+# Why, by the largest tensor, and a remedy where there is one.
+{ header '{"x.up_proj.weight":{"dtype":"F8_E4M3","shape":[2,32],"data_offsets":[0,64]},
+	"norm.weight":{"dtype":"F32","shape":[32],"data_offsets":[64,192]}}'; bytes "$(repeat 64 38) $(repeat 32 0000803f)"; } >"$work/fp8.safetensors"
+exits 0 "" report "$work/fp8.safetensors"
+has "FP8" "$(cat "$work/out")" "**Nothing was measured: x.up_proj.weight, the largest of 2 tensors, is left out: FP8 without scales, of which"
+has "FP8" "$(cat "$work/out")" "makes numbers.**"
+exits 1 "--fail-under tells nothing; the report says why" report "$work/fp8.safetensors" --fail-under SQNR=1
+{ header '{"model.embed_tokens.weight":{"dtype":"F32","shape":[2,32],"data_offsets":[0,256]}}'; bytes "$(repeat 64 0000803f)"; } >"$work/embedding.safetensors"
+exits 0 "" report "$work/embedding.safetensors"
+has "embedding" "$(cat "$work/out")" "is left out: embedding. --include names tensors to measure.**"
+exits 0 "" report "$work/embedding.safetensors" --include '*embed*'
+has "included" "$(cat "$work/out")" "1 tensors with 64 weights"
+{ header '{"x.up_proj.weight":{"dtype":"F32","shape":[2,33],"data_offsets":[0,264]}}'; bytes "$(repeat 66 0000803f)"; } >"$work/tail.safetensors"
+exits 0 "" report "$work/tail.safetensors"
+has "rows" "$(cat "$work/out")" "is left out: rows are not multiples of the block (--pad-tail measures them).**"
+{ header '{}'; bytes ""; } >"$work/none.safetensors"
+exits 0 "" report "$work/none.safetensors"
+has "no tensors" "$(cat "$work/out")" "**Nothing was measured.**"
 
 # Results do not depend on threads, nor on the pieces of earlier runs; the seed of activations matters.
 exits 0 "" report --json --threads 1 "$model" --activation-rows 2

@@ -25,7 +25,8 @@ enum {
 	CASES_OF_OTHERS = 1,     /* of any other pair */
 	MAX_ROWS = 40,           /* of A, each number of them in a round for a pair with a kernel, */
 	FEW_ROWS = 5,            /* and some of them, for which kernels have loops of their own, */
-	CASES_OF_FEW_ROWS = 10,  /* so often */
+	CASES_OF_FEW_ROWS = 6,   /* so often; */
+	SHARE_OF_ROWS = 5,       /* of a share, one in so many of the other numbers, which has no factor of the rows of panels */
 	ROWS_BUDGET = 20000,     /* multiplications then */
 	MAX_ARRAYS = 11
 };
@@ -377,11 +378,16 @@ static bool try_case(struct equal *e, const struct equal_tier *reference, const 
 /* Every number of rows. */
 static bool try_rows(struct equal *e, const struct equal_tier *reference, struct gemm_case_wish wish)
 {
+	const size_t place = (size_t)wish.a_format + (size_t)wish.w_format + (size_t)wish.acc;
+
 	wish.budget = ROWS_BUDGET;
-	for (wish.rows = 1; wish.rows <= MAX_ROWS; wish.rows++)
+	for (wish.rows = 1; wish.rows <= MAX_ROWS; wish.rows++) {
+		if (suite_shares() > 1 && wish.rows > FEW_ROWS && (wish.rows + place) % SHARE_OF_ROWS != 0)
+			continue;
 		for (unsigned i = 0; i < suite_share(e->rounds * (wish.rows <= FEW_ROWS ? CASES_OF_FEW_ROWS : 1)); i++)
 			if (!try_case(e, reference, &wish, true))
 				return false;
+	}
 	return true;
 }
 

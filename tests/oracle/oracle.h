@@ -20,8 +20,9 @@
 
 struct oracle {
 	const struct mxfp_format_info *format;
-	uint32_t n;        /* finite magnitudes; magnitude[c] is that of code c */
-	mpfr_t *magnitude; /* n + 1 of them: [n] is what would come next if exponents had no upper end */
+	uint32_t n;            /* finite magnitudes; magnitude[c] is that of code c */
+	mpfr_t *magnitude;     /* n + 1 of them: [n] is what would come next if exponents had no upper end */
+	uint8_t *significands; /* of all of them */
 };
 
 /* Makes the list of an element format (f32: none is needed, n is 0). */

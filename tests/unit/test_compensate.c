@@ -315,6 +315,8 @@ TEST_LOOP(independent_inputs_prune_by_magnitude, N_PATTERNS * N_FORMATS)
 	const struct mxfp_fake_output output = {.data = want, .format = MXFP_FORMAT_F32};
 	const struct mxfp_quantize_options options = {.rule = grid.rule};
 
+	if ((uint32_t)(_i + _i / N_FORMATS) % N_FORMATS % suite_shares() != 0)
+		return;
 	for (size_t i = 0; i < COLS; i++)
 		x[i * COLS + i] = 1;
 	/* Many are equal, or zeros of both signs. */

@@ -95,6 +95,12 @@ TEST(codes_by_hand)
 	suite_compared(20);
 }
 
+/* Whether a width is tried with the n-th format or pattern: all are, or of a share one in four, others with each. */
+static bool is_tried(size_t cols, int n)
+{
+	return suite_shares() == 1 || (cols + (size_t)n) % 4 == 0;
+}
+
 static unsigned bit(const uint8_t *row, size_t i)
 {
 	return row[i / 8] >> i % 8 & 1U;
@@ -219,9 +225,10 @@ TEST_LOOP(pruning_equals_a_search_of_all_subsets, PATTERNS)
 	struct random r = {suite_seed() + (uint64_t)_i};
 
 	ck_assert_ptr_nonnull(p);
-	for (size_t f = 0; f < 3; f++)
+	for (int f = 0; f < 3; f++)
 		for (size_t cols = 1; cols < 35; cols++)
-			check_pruning(&r, numbers[f], *p, cols);
+			if (is_tried(cols, f + _i))
+				check_pruning(&r, numbers[f], *p, cols);
 }
 
 /* Masks that prune() could have made. */
@@ -302,7 +309,8 @@ TEST_LOOP(codes_equal_those_taken_bit_by_bit, PATTERNS)
 
 	for (int f = 0; f < MXFP_N_FORMATS; f++)
 		for (size_t cols = 1; cols < COLS; cols++)
-			check_codes(&r, (enum mxfp_format)f, *mxfp_sparsity_pattern((size_t)_i), cols);
+			if (is_tried(cols, f + _i))
+				check_codes(&r, (enum mxfp_format)f, *mxfp_sparsity_pattern((size_t)_i), cols);
 }
 
 /* Compressing and expanding refuse the masks and write nothing. */
@@ -314,13 +322,13 @@ static void check_refusal(struct mxfp_sparse *s, enum mxfp_status status)
 	memset(kept, MATRIX_CANARY, sizeof kept);
 	memset(want, MATRIX_CANARY, sizeof want);
 	s->codes = kept;
-	ck_assert_int_eq(mxfp_sparse_compress(s, dense, 0, NULL), status);
-	if (status != MXFP_OK)
-		ck_assert_mem_eq(kept, want, sizeof want);
+	const enum mxfp_status compressed = mxfp_sparse_compress(s, dense, 0, NULL);
+	const bool kept_is_same = memcmp(kept, want, sizeof want) == 0;
 	memset(dense, MATRIX_CANARY, sizeof dense);
-	ck_assert_int_eq(mxfp_sparse_expand(s, dense, 0, NULL), status);
-	if (status != MXFP_OK)
-		ck_assert_mem_eq(dense, want, sizeof want);
+	const enum mxfp_status expanded = mxfp_sparse_expand(s, dense, 0, NULL);
+	if (compressed != status || expanded != status ||
+	    (status != MXFP_OK && (!kept_is_same || memcmp(dense, want, sizeof want) != 0)))
+		ck_abort_msg("status %d and %d instead of %d, or something was written", (int)compressed, (int)expanded, (int)status);
 	suite_compared(2);
 }
 
@@ -350,6 +358,8 @@ TEST_LOOP(every_flipped_bit_is_found, PATTERNS)
 		uint8_t masks[64];
 		struct mxfp_sparse_sizes sizes;
 		struct mxfp_sparse s = {.format = MXFP_FORMAT_E2M1, .sparsity = p, .rows = 2, .cols = cols, .masks = masks};
+		if (!is_tried(cols, _i))
+			continue;
 		mxfp_sparse_size(s.format, p, 2, cols, &sizes);
 		make_masks(&r, &s);
 		for (size_t i = 0; i < 8 * sizes.masks_row_bytes; i++) {

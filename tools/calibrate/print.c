@@ -12,7 +12,7 @@
 #include "io/facts.h"
 
 enum {
-	FEW = 4,  /* samples of each input, with fewer of which others may be unlike them */
+	FEW = 8,  /* samples of each input, with fewer of which others are unlike them (doc/accuracy.md) */
 	NAMED = 3 /* tensors of a list */
 };
 
@@ -74,7 +74,8 @@ static void print_tokens(const struct calibration *done)
 		printf("%zu matrices of experts that fewer tokens reach than they have inputs: calibrated by the tokens of all experts of "
 		       "their layer\n", done->n_pooled);
 	if (done->n_tokens < FEW * widest)
-		printf("%zu tokens are few for layers of %zu inputs: on other texts errors are larger than these\n", done->n_tokens, widest);
+		printf("%zu tokens are few for layers of %zu inputs: on other texts errors are larger than these; take more, of many documents, "
+		       "or more --damping\n", done->n_tokens, widest);
 }
 
 static void print_inputs(const struct calibration *done, const struct file *inputs)
@@ -106,7 +107,7 @@ static void print_inputs(const struct calibration *done, const struct file *inpu
 		return;
 	printf("%zu tensors have few rows of inputs, ", n_few);
 	print_printable(stdout, fewest->name);
-	printf(" %zu for %zu columns: on other inputs errors are larger than these\n", fewest->tokens, fewest->cols);
+	printf(" %zu for %zu columns: on other inputs errors are larger than these; take more, or more --damping\n", fewest->tokens, fewest->cols);
 }
 
 int calibrate_print(const struct calibration *done, const struct calibrate_settings *settings, struct error *error)

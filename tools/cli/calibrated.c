@@ -32,7 +32,7 @@ static int make_directory(char path[PATH_BYTES], struct error *error)
 }
 
 /* Chooses the weights, and writes them to `out`. */
-static int write_chosen(const struct calibrated *c, const struct trial *trial, const char *out, struct error *error)
+static int write_chosen(const struct chosen *c, const struct trial *trial, const char *out, struct error *error)
 {
 	struct calibration done = {0};
 	struct corpus corpus = {0};
@@ -61,7 +61,7 @@ static int write_chosen(const struct calibrated *c, const struct trial *trial, c
 	return code;
 }
 
-static int run_chosen(const char *path, report_calibrated *run, void *run_context, struct error *error)
+static int open_chosen(const char *path, chosen_run_model *run, void *run_context, struct error *error)
 {
 	struct model model = {0};
 	int code = meaning_open(&model, path, MEANING_READS, error);
@@ -74,10 +74,10 @@ static int run_chosen(const char *path, report_calibrated *run, void *run_contex
 	return code;
 }
 
-int calibrated_run(void *context, const struct trial *trial, report_calibrated *run, void *run_context,
-                   struct error *error)
+/* A chosen_choose, of the struct chosen itself. */
+static int choose(void *context, const struct trial *trial, chosen_run_model *run, void *run_context, struct error *error)
 {
-	const struct calibrated *c = context;
+	const struct chosen *c = context;
 	char directory[PATH_BYTES], out[PATH_BYTES];
 	int code = make_directory(directory, error);
 
@@ -86,8 +86,19 @@ int calibrated_run(void *context, const struct trial *trial, report_calibrated *
 	snprintf(out, sizeof out, "%.4000s/chosen", directory);
 	code = write_chosen(c, trial, out, error);
 	if (code == EXIT_OK)
-		code = run_chosen(out, run, run_context, error);
+		code = open_chosen(out, run, run_context, error);
 	directory_remove(out);
 	rmdir(directory);
 	return code;
+}
+
+void calibrated_set(struct chosen *chosen, const char *in, const char *source, const struct corpus_options *corpus,
+                    unsigned threads)
+{
+	if (source == NULL)
+		return;
+	*chosen = (struct chosen){.in = in, .threads = threads, .choose = choose, .context = chosen};
+	chosen->corpus = (struct corpus_options){
+		.tokenizer = corpus->tokenizer, .context = corpus->context, .sequences = CORPUS_ALL};
+	corpus_set_file(&chosen->corpus, source);
 }

@@ -3,16 +3,10 @@
 #ifndef TOOLS_CLI_CALIBRATED_H
 #define TOOLS_CLI_CALIBRATED_H
 
-#include "report/evaluation.h"
+#include "eval/chosen.h"
 
-struct calibrated {
-	const char *in;               /* the model */
-	struct corpus_options corpus; /* what they are chosen on */
-	unsigned threads;
-};
-
-/* A report_calibrate, of a struct calibrated. As calibrate_run() and model_open(). */
-int calibrated_run(void *calibrated, const struct trial *trial, report_calibrated *run, void *run_context,
-                   struct error *error);
+/* Has weights chosen on a file of tokens or text, if `source` names one; the options are those of the command's own corpus. */
+void calibrated_set(struct chosen *chosen, const char *in, const char *source, const struct corpus_options *corpus,
+                    unsigned threads);
 
 #endif

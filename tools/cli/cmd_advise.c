@@ -12,6 +12,7 @@
 #include "base/printable.h"
 #include "base/progress.h"
 #include "base/word.h"
+#include "cli/calibrated.h"
 #include "cli/commands.h"
 #include "eval/corpus.h"
 #include "eval/judge.h"
@@ -26,7 +27,7 @@
 enum { BATCH_MAX = 1 << 16 };
 
 struct settings {
-	const char *in, *out, *formats, *rules, *recipes, *bits, *eval, *activations;
+	const char *in, *out, *formats, *rules, *recipes, *bits, *eval, *activations, *calibrate;
 	struct select select;
 	int layout; /* an index of layouts[] */
 	int activation_rule;
@@ -43,7 +44,8 @@ static int check_used(const struct settings *s, struct error *error)
 	const bool has_rule = s->activations == NULL || (mxfp_format_from_name(s->activations, &activations) == MXFP_OK &&
 	                                                 !mxfp_format_get_info(activations)->tensor_scale);
 	const struct option_use uses[] = {
-		{"tokenizer", s->corpus.text != NULL, "--eval with a text"},
+		{"calibrate", runs, "--eval"},
+		{"tokenizer", s->corpus.text != NULL || (s->calibrate != NULL && !tokens_is_file(s->calibrate)), "--eval with a text"},
 		{"context", runs, "--eval"},
 		{"skip", runs, "--eval"},
 		{"sequences", runs, "--eval"},
@@ -98,7 +100,9 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{.kind = OPTION_HEADING, .help = "Evaluation"},
 		{"eval", 0, OPTION_STRING, "FILE", "choose by the divergence of predictions: run the model once for each layer and format "
 		 "on a file of token ids (.json, .npy, .u16, .u32, .bin) or a text", &s->eval},
-		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary of that text: tokenizer.json, a GGUF file or that of llama2.c "
+		{"calibrate", 0, OPTION_STRING, "FILE", "run what has four bits also with weights that mxfp calibrate chooses on this file of "
+		 "tokens or text", &s->calibrate},
+		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary of these texts: tokenizer.json, a GGUF file or that of llama2.c "
 		 "(default: the model's)", &s->corpus.tokenizer},
 		{"context", 0, OPTION_UNSIGNED, "N", "cut sequences into windows of at most this many tokens", &s->corpus.context},
 		{"skip", 0, OPTION_UNSIGNED, "N", "leave out the first predictions of each window", &s->skip},
@@ -280,6 +284,7 @@ static int begin_evaluating(struct evaluating *e, const struct settings *s, stru
 			.threads = s->threads,
 		},
 	};
+	calibrated_set(&e->mixtures.chosen, s->in, s->calibrate, &s->corpus, s->threads);
 	advice->activations = s->activations;
 	code = evaluate_begin(&e->evaluation, &e->settings, error);
 	return code == EXIT_OK ? mixtures_begin(&e->mixtures, error) : code;
@@ -298,6 +303,14 @@ static int check_finite(const struct advice *advice, struct error *error)
 	return EXIT_OK;
 }
 
+/* About how many mixtures will be run. */
+static size_t count_more(const struct evaluating *e, const struct advice *advice, double bits)
+{
+	const size_t n = advice->n_formats + (bits != 0 ? 2 : MIXTURES_SEARCHED / 2);
+
+	return e->mixtures.chosen.in == NULL ? n : n + mixtures_count_few_bits(&e->mixtures) + (bits != 0);
+}
+
 /* Chooses by divergences, the mixture for --bits unless `bits` is 0, and runs that, what the errors of weights choose, and
    each format alone; without bits mixtures that tell which is the smallest that is fine. */
 static int evaluate(struct evaluating *e, struct advice *advice, double bits, struct error *error)
@@ -308,7 +321,7 @@ static int evaluate(struct evaluating *e, struct advice *advice, double bits, st
 	if (code == EXIT_OK && bits != 0)
 		code = choose(&by_weights, advice, bits, error);
 	if (code == EXIT_OK)
-		code = mixtures_measure(&e->mixtures, advice->n_formats + (bits != 0 ? 2 : MIXTURES_SEARCHED / 2), error);
+		code = mixtures_measure(&e->mixtures, count_more(e, advice, bits), error);
 	if (code == EXIT_OK && bits != 0)
 		code = choose(&mix, advice, bits, error);
 	if (code == EXIT_OK && bits != 0) {
@@ -324,6 +337,8 @@ static int evaluate(struct evaluating *e, struct advice *advice, double bits, st
 		code = mixtures_run_uniform(&e->mixtures, error);
 	if (code == EXIT_OK && bits == 0)
 		code = mixtures_search(&e->mixtures, error);
+	if (code == EXIT_OK)
+		code = mixtures_run_calibrated(&e->mixtures, bits != 0, error);
 	progress_end(&e->evaluation.progress);
 	free(by_weights.formats);
 	free(mix.formats);
@@ -364,6 +379,30 @@ static void print_selection(FILE *file, const struct settings *s)
 		print_text(file, "ignore", s->select.ignore.items[i]);
 }
 
+/* Whether a mixture is the one that errors of weights choose, and no other. */
+static bool is_by_weights(const struct evaluating *e, const struct settings *s, size_t item)
+{
+	return s->bits != NULL && item == 1 && !mixtures_are_same(&e->mixtures, 0, 1);
+}
+
+/* This command again, to choose at these bits by errors of weights, among the variants that were run. */
+static void print_again_by_weights(FILE *file, const struct settings *s, const struct advice *advice, double bits)
+{
+	bool has_rules = false;
+
+	for (size_t v = 0; v < advice->options->variants.n; v++)
+		has_rules |= !variant_has_recipe(&advice->options->variants.items[v]);
+	fputs("mxfp advise ", file);
+	word_print(file, s->in);
+	fprintf(file, " --bits %g -o recipe.json", bits);
+	print_text(file, "formats", s->formats);
+	if (has_rules)
+		print_text(file, "rules", s->rules != NULL ? s->rules : mxfp_option_name(MXFP_OPTION_RULE, MXFP_RULE_MSE));
+	print_text(file, "nvfp4-recipe", s->recipes);
+	print_selection(file, s);
+	fputs(" && ", file);
+}
+
 /* This command again, to choose at these bits. */
 static void print_again(FILE *file, const struct settings *s, double bits)
 {
@@ -385,46 +424,82 @@ static void print_again(FILE *file, const struct settings *s, double bits)
 	fputs(" && ", file);
 }
 
-/* The commands that make the best mixture that was run. */
-static void print_command(FILE *file, const struct evaluating *e, const struct settings *s, const struct advice *advice)
+/* What weights become, of mxfp quantize and mxfp calibrate alike: those of a mixture of one format, or what a recipe says. */
+static void print_made(FILE *file, const struct settings *s, const struct advice *advice, const struct advise_mix *uniform,
+                       const char *recipe)
 {
-	size_t order[EVALUATE_TRIALS];
-	const size_t best = judge_rank(order, &e->evaluation) > 0 ? order[0] : 0;
-	const struct advise_mix *mix = best > 0 ? &e->mixtures.items[best - 1] : NULL;
-
-	if (mix == NULL || judge(&e->evaluation.results[best].summary) == JUDGE_BROKEN)
-		return;
-	const bool uniform = is_uniform(advice, mix) && advice->options->variants.n == advice->n_formats;
-	const bool written = s->out != NULL && best == 1;
-	if (!uniform && !written)
-		print_again(file, s, ceil(weight_error_bits(&mix->total) * 1e4) / 1e4);
-	fputs("mxfp quantize ", file);
-	word_print(file, s->in);
-	fputs(" -o OUT", file);
-	if (uniform) {
-		const struct variant *variant = &advice->options->variants.items[
-			advise_best(advice, &advice->layers[0], advice->formats[mix->formats[0]])];
-
-		fprintf(file, " --weights %s", mxfp_format_get_info(variant->format)->name);
-		if (variant_has_recipe(variant))
-			fprintf(file, " --nvfp4-recipe %s --fuse", variant_choice(variant));
-		else if (variant->rule != MXFP_RULE_MSE)
-			fprintf(file, " --rule %s", variant_choice(variant));
-		print_text(file, "activations", s->activations);
-		print_selection(file, s);
-	} else {
+	if (uniform == NULL) {
 		fputs(" --recipe ", file);
-		word_print(file, written ? s->out : "recipe.json");
+		word_print(file, recipe);
 		if (s->pad_tail)
 			fputs(" --pad-tail", file);
+		return;
 	}
+	const struct variant *variant = &advice->options->variants.items[
+		advise_best(advice, &advice->layers[0], advice->formats[uniform->formats[0]])];
+
+	fprintf(file, " --weights %s", mxfp_format_get_info(variant->format)->name);
+	if (variant_has_recipe(variant))
+		fprintf(file, " --nvfp4-recipe %s --fuse", variant_choice(variant));
+	else if (variant->rule != MXFP_RULE_MSE)
+		fprintf(file, " --rule %s", variant_choice(variant));
+	print_text(file, "activations", s->activations);
+	print_selection(file, s);
+}
+
+/* The best mixture that was run and can be written, as the number of its result; 0: none. */
+static size_t find_best(const struct evaluating *e)
+{
+	size_t order[EVALUATE_TRIALS];
+	const size_t n = judge_rank(order, &e->evaluation);
+
+	for (size_t i = 0; i < n; i++)
+		if (e->mixtures.items[order[i] - 1].written)
+			return judge(&e->evaluation.results[order[i]].summary) != JUDGE_BROKEN ? order[i] : 0;
+	return 0;
+}
+
+/* The commands that make it. */
+static void print_command(FILE *file, const struct evaluating *e, const struct settings *s, const struct advice *advice)
+{
+	const size_t best = e->mixtures.made;
+	const struct mixture *item = &e->mixtures.items[best - 1];
+	const struct advise_mix *mix = &item->mix;
+	const bool uniform = is_uniform(advice, mix) && advice->options->variants.n == advice->n_formats;
+	const bool written = s->out != NULL && mixtures_are_same(&e->mixtures, best - 1, 0);
+	const char *recipe = written ? s->out : "recipe.json";
+	const double bits = ceil(weight_error_bits(&mix->total) * 1e4) / 1e4;
+	const bool by_weights = !uniform && is_by_weights(e, s, best - 1);
+
+	if (by_weights)
+		print_again_by_weights(file, s, advice, bits);
+	else if (!uniform && !written)
+		print_again(file, s, bits);
+	if (item->calibrated) {
+		chosen_print(file, &e->mixtures.chosen);
+		print_made(file, s, advice, uniform ? mix : NULL, recipe);
+		fputs(" && ", file);
+	}
+	fputs("mxfp quantize ", file);
+	if (item->calibrated)
+		fputs("CALIBRATED", file);
+	else
+		word_print(file, s->in);
+	fputs(" -o OUT", file);
+	print_made(file, s, advice, uniform ? mix : NULL, recipe);
+	/* Which that recipe does not say. */
+	if (by_weights)
+		print_text(file, "activations", s->activations);
 }
 
 static int make_command(struct evaluating *e, const struct settings *s, const struct advice *advice, struct error *error)
 {
 	size_t n = 0;
-	FILE *file = open_memstream(&e->command, &n);
 
+	e->mixtures.made = find_best(e);
+	if (e->mixtures.made == 0)
+		return EXIT_OK;
+	FILE *file = open_memstream(&e->command, &n);
 	if (file == NULL)
 		return fail_memory(error);
 	print_command(file, e, s, advice);
@@ -432,7 +507,7 @@ static int make_command(struct evaluating *e, const struct settings *s, const st
 	if (fclose(file) != 0 || !whole)
 		return fail_memory(error);
 	make_printable(e->command);
-	e->mixtures.command = n > 0 ? e->command : NULL;
+	e->mixtures.command = e->command;
 	return EXIT_OK;
 }
 
@@ -443,7 +518,7 @@ static int finish_evaluating(struct evaluating *e, const struct settings *s, con
 	int code = make_command(e, s, advice, error);
 
 	if (code == EXIT_OK && s->out != NULL)
-		code = write_recipe(output, advice, &e->mixtures.items[0], error);
+		code = write_recipe(output, advice, &e->mixtures.items[0].mix, error);
 	return code == EXIT_OK ? (s->json ? mixtures_json : mixtures_text)(&e->mixtures, s->eval, s->bits != NULL, error) : code;
 }
 
@@ -511,6 +586,8 @@ static int open_and_advise(struct settings *s, struct error *error)
 		code = model_output_check_apart(&model, s->out, error);
 	if (code == EXIT_OK && s->out != NULL && s->eval != NULL)
 		code = output_check_apart(s->out, s->eval, error);
+	if (code == EXIT_OK && s->out != NULL && s->calibrate != NULL)
+		code = output_check_apart(s->out, s->calibrate, error);
 	/* As the layout has them, so that the recipe names them. */
 	if (code == EXIT_OK && layouts[s->layout]->one_expert_each)
 		code = select_split_experts(&s->select, &model, error);

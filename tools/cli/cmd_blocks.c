@@ -9,6 +9,7 @@
 #include "io/block_stream.h"
 #include "io/counts.h"
 #include "io/facts.h"
+#include "model/layout.h"
 #include "mxfp.h"
 
 struct blocks {
@@ -38,8 +39,9 @@ static bool has_tensor_scale(const struct blocks *blocks)
 static void print_text(const struct block_stream *stream, const struct blocks *blocks)
 {
 	if (has_tensor_scale(blocks))
-		printf("tensor scale %.9g (%s)\n", (double)stream->tensor_scale,
-		       stream->tensor_scale_divides ? "divides" : "multiplies");
+		printf("tensor scale %.9g (%s: --nvfp4-recipe %s)\n", (double)stream->tensor_scale,
+		       stream->tensor_scale_divides ? "divides" : "multiplies",
+		       mxfp_option_name(MXFP_OPTION_RECIPE, stream->recipe));
 	if (blocks->counts_wanted)
 		counts_print(stderr, stream->n, &stream->counts);
 }
@@ -52,9 +54,10 @@ static json_t *facts(const struct block_stream *stream, bool tensor_scale)
 
 	if (facts == NULL || !tensor_scale)
 		return facts;
-	if (json_object_update_new(facts, json_pack("{s:f, s:f, s:b}", "amax", (double)stream->amax, "tensor_scale",
+	if (json_object_update_new(facts, json_pack("{s:f, s:f, s:b, s:s}", "amax", (double)stream->amax, "tensor_scale",
 	                                            (double)stream->tensor_scale, "tensor_scale_divides",
-	                                            stream->tensor_scale_divides)) == 0)
+	                                            stream->tensor_scale_divides, "recipe",
+	                                            mxfp_option_name(MXFP_OPTION_RECIPE, stream->recipe))) == 0)
 		return facts;
 	json_decref(facts);
 	return NULL;
@@ -164,10 +167,10 @@ static int take_tensor_scale(struct blocks *blocks, struct error *error)
 		               : fail(error, EXIT_USAGE, "blocks: %s: %s has no tensor scale",
 		                      blocks->amax != NULL ? "--amax" : "--tensor-scale",
 		                      mxfp_format_get_info(stream->format)->name);
-	if (blocks->decode && blocks->amax == NULL && blocks->tensor_scale == NULL)
+	/* Nothing in the files says either, and with the other recipe a scale that divides would multiply. */
+	if (blocks->decode && ((blocks->amax == NULL && blocks->tensor_scale == NULL) || !options_given("nvfp4-recipe")))
 		return fail(error, EXIT_USAGE,
-		            "blocks: --decode of %s needs --tensor-scale as encoding printed it, and "
-		            "the same --nvfp4-recipe",
+		            "blocks: --decode of %s needs --tensor-scale and --nvfp4-recipe as encoding printed them",
 		            mxfp_format_get_info(stream->format)->name);
 	if (blocks->amax != NULL)
 		code = take_float("--amax", blocks->amax, &stream->amax, error);
@@ -226,6 +229,7 @@ static int run(int argc, char **argv, struct error *error)
 		.stream.format = OPTION_FORMAT_NONE,
 		.stream.number_format = MXFP_FORMAT_F32,
 		.stream.cols = OPTION_UNSIGNED_NONE,
+		.stream.recipe = (int)layouts[0]->recipe,
 	};
 	struct block_stream *s = &blocks.stream;
 	const struct option_spec options[] = {

@@ -127,7 +127,7 @@ static int convert(const struct convert_settings *settings, const struct model *
 /* From or to a GGUF file, which has other names, and of which each tensor keeps its format. */
 static int convert_by_gguf(const struct convert_settings *s, struct model *model, bool to, struct error *error)
 {
-	static const char *const others[] = {"to", "decode-rest", "part", "mem", "dry-run", "delete-source-shards"};
+	static const char *const others[] = {"to", "decode-rest", "part", "mem", "dry-run"};
 	const struct to_gguf_settings gguf = {s->in, s->out, s->threads, s->allow_rounding, s->force, s->json, s->resume, s->quiet};
 
 	for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)

@@ -36,7 +36,7 @@ static enum parsed parse(int argc, char **argv, struct dequantize_settings *s, s
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the summary", &s->json},
 		{"resume", 0, OPTION_FLAG, NULL, "resume the interrupted run in OUT.partial", &s->resume},
-		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the summary", &s->quiet},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the summary, but what is lost, on stderr", &s->quiet},
 		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
@@ -50,6 +50,12 @@ static int check(const struct dequantize_settings *s, struct error *error)
 		return fail(error, EXIT_USAGE,
 		            "dequantize: no output given; -o OUT names a directory, a .safetensors or a .gguf file");
 	return EXIT_OK;
+}
+
+static void print_lost(FILE *file)
+{
+	fputs("kv_cache_scheme, how keys and values are quantized, was left out with quantization_config; their scales were copied\n",
+	      file);
 }
 
 static int print_summary(const struct dequantize_settings *s, const struct dequantize_done *done, struct error *error)
@@ -73,8 +79,7 @@ static int print_summary(const struct dequantize_settings *s, const struct dequa
 	if (done->counts.overflowed > 0)
 		printf("%" PRIu64 " numbers were too large for %s and became Inf\n", done->counts.overflowed, to);
 	if (done->cache_lost)
-		puts("kv_cache_scheme, how keys and values are quantized, was left out with quantization_config; their scales were "
-		     "copied");
+		print_lost(stdout);
 	carry_print(&done->carry, stdout);
 	fputs("written to ", stdout);
 	print_printable(stdout, s->out);
@@ -100,6 +105,11 @@ static int run(int argc, char **argv, struct error *error)
 	model_close(&model);
 	if (code == EXIT_OK && (settings.json || !settings.quiet))
 		code = print_summary(&settings, &done, error);
+	/* --quiet does not hide a loss. */
+	if (code == EXIT_OK && settings.quiet && !settings.json && done.cache_lost) {
+		fputs("mxfp: ", stderr);
+		print_lost(stderr);
+	}
 	dequantize_free(&done);
 	return code;
 }

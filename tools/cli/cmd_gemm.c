@@ -13,6 +13,7 @@
 #include "io/facts.h"
 #include "io/output.h"
 #include "model/choices.h"
+#include "model/layout.h"
 #include "model/model_output.h"
 
 static const char no_format[] = "none";
@@ -304,6 +305,7 @@ static int run(int argc, char **argv, struct error *error)
 		.c_format = MXFP_FORMAT_F32,
 		.psum = MXFP_FORMAT_F32,
 		.a_rule = MXFP_RULE_RCEIL,
+		.recipe = (int)layouts[0]->recipe,
 		.pass_k = 512,
 	};
 

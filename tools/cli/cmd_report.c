@@ -295,11 +295,6 @@ static int run_settings(const struct settings *s, struct error *error)
 		.seed = s->seed,
 		.threads = s->threads,
 	};
-	struct calibrated calibrated = {
-		.in = s->in,
-		.corpus = {.tokenizer = s->corpus.tokenizer, .context = s->corpus.context, .sequences = CORPUS_ALL},
-		.threads = s->threads,
-	};
 	struct report_evaluation evaluation = {
 		.source = s->eval,
 		.corpus_options = s->corpus,
@@ -316,9 +311,6 @@ static int run_settings(const struct settings *s, struct error *error)
 			.threads = s->threads,
 		},
 		.tries = s->tries != NULL || s->against != NULL ? s->tries : TRIES_USUAL,
-		.calibrate_source = s->calibrate,
-		.calibrate = calibrated_run,
-		.calibrate_context = &calibrated,
 	};
 	struct model model = {0}, against = {0};
 	struct file activations = {0};
@@ -326,9 +318,7 @@ static int run_settings(const struct settings *s, struct error *error)
 	struct report_limits limits;
 	int code = check(s, &options.variants, &limits, error);
 
-	if (s->calibrate != NULL)
-		corpus_set_file(&calibrated.corpus, s->calibrate);
-
+	calibrated_set(&evaluation.chosen, s->in, s->calibrate, &s->corpus, s->threads);
 	if (code == EXIT_OK)
 		code = open_source(&model, s, error);
 	if (code == EXIT_OK && s->against != NULL) {

@@ -106,23 +106,44 @@ int mixtures_measure(struct mixtures *m, size_t n_more, struct error *error)
 	return code;
 }
 
-int mixtures_run(struct mixtures *m, const struct advise_mix *mix, const char *name, struct error *error)
+/* Whether config.json can say these activations of all formats of a mixture. */
+static bool is_written(const struct mixtures *m, const struct advise_mix *mix, enum mxfp_format activations)
+{
+	for (size_t u = 0; u < m->advice->units.n && activations != OPTION_FORMAT_NONE; u++) {
+		const struct layout_form *form = layout_form(m->advice->layout, m->advice->formats[mix->formats[u]], false);
+
+		if (form == NULL || (form->activations >> activations & 1) == 0)
+			return false;
+	}
+	return true;
+}
+
+/* Runs a mixture that was taken over. */
+static int run_item(struct mixtures *m, struct mixture *item, const char *name, struct error *error)
 {
 	struct trial_options options = m->options;
 	struct trial trial;
 	int code;
 
-	m->items[m->n++] = *mix;
 	options.recipe = name;
-	options.recipe_json = advise_recipe(m->advice, mix);
+	options.recipe_json = advise_recipe(m->advice, &item->mix);
 	if (options.recipe_json == NULL)
 		return fail_memory(error);
 	code = trial_of_options(&trial, &options, error);
-	if (code == EXIT_OK)
+	item->written = code == EXIT_OK && is_written(m, &item->mix, trial.activations);
+	if (code == EXIT_OK && item->calibrated)
+		code = chosen_run(&m->chosen, m->evaluation, &trial, error);
+	else if (code == EXIT_OK)
 		code = evaluate_run(m->evaluation, m->advice->model, &trial, EVALUATE_BESIDE, error);
 	trial_free(&trial);
 	json_decref(options.recipe_json);
 	return code;
+}
+
+int mixtures_run(struct mixtures *m, const struct advise_mix *mix, const char *name, struct error *error)
+{
+	m->items[m->n] = (struct mixture){.mix = *mix};
+	return run_item(m, &m->items[m->n++], name, error);
 }
 
 int mixtures_run_uniform(struct mixtures *m, struct error *error)
@@ -141,6 +162,74 @@ int mixtures_run_uniform(struct mixtures *m, struct error *error)
 		advise_make_mix(&mix, advice, formats);
 		code = mixtures_run(m, &mix, mxfp_format_get_info(advice->formats[f])->name, error);
 	}
+	return code;
+}
+
+size_t mixtures_count_few_bits(const struct mixtures *m)
+{
+	size_t n = 0;
+
+	for (size_t f = 0; f < m->advice->n_formats; f++)
+		n += chosen_has(m->advice->formats[f]);
+	return n;
+}
+
+bool mixtures_are_same(const struct mixtures *m, size_t a, size_t b)
+{
+	const size_t *one = m->items[a].mix.formats, *other = m->items[b].mix.formats;
+
+	for (size_t u = 0; u < m->advice->units.n; u++)
+		if (one[u] != other[u])
+			return false;
+	return true;
+}
+
+/* How many units of a mixture have four bits, in its first unit's format, or in any. */
+static size_t count_units(const struct mixtures *m, size_t item, bool any)
+{
+	const size_t *formats = m->items[item].mix.formats;
+	size_t n = 0;
+
+	for (size_t u = 0; u < m->advice->units.n; u++)
+		n += chosen_has(m->advice->formats[formats[u]]) && (any || formats[u] == formats[0]);
+	return n;
+}
+
+/* Whether a mixture is run again, which is not the same as one before it. */
+static bool is_calibrated(const struct mixtures *m, size_t item, bool first)
+{
+	for (size_t i = 0; i < item; i++)
+		if (mixtures_are_same(m, i, item))
+			return false;
+	return first && item == 0 ? count_units(m, item, true) > 0 : count_units(m, item, false) == m->advice->units.n;
+}
+
+/* Runs it again, with other weights. */
+static int run_again(struct mixtures *m, size_t i, struct error *error)
+{
+	const struct advice *advice = m->advice;
+	const size_t bytes = advice->units.n * sizeof *m->items[i].mix.formats;
+	struct mixture *again = &m->items[m->n];
+	char name[TRIAL_TEXT];
+
+	*again = (struct mixture){.mix = m->items[i].mix, .calibrated = true};
+	again->mix.formats = malloc(bytes + 1);
+	if (again->mix.formats == NULL)
+		return fail_memory(error);
+	memcpy(again->mix.formats, m->items[i].mix.formats, bytes);
+	m->n++;
+	snprintf(name, sizeof name, "%s", m->evaluation->results[i + 1].name);
+	return run_item(m, again, name, error);
+}
+
+int mixtures_run_calibrated(struct mixtures *m, bool first, struct error *error)
+{
+	const size_t n = m->chosen.in != NULL ? m->n : 0;
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < n && code == EXIT_OK; i++)
+		if (is_calibrated(m, i, first))
+			code = run_again(m, i, error);
 	return code;
 }
 
@@ -181,7 +270,7 @@ int mixtures_search(struct mixtures *m, struct error *error)
 void mixtures_free(struct mixtures *m)
 {
 	for (size_t i = 0; i < m->n; i++)
-		free(m->items[i].formats);
+		free(m->items[i].mix.formats);
 	for (size_t v = 0; v < m->n_trials; v++)
 		trial_free(&m->trials[v]);
 	free(m->trials);

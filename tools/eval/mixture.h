@@ -12,24 +12,35 @@
 #define TOOLS_EVAL_MIXTURE_H
 
 #include "analyse/advise.h"
+#include "eval/chosen.h"
 #include "eval/evaluate.h"
 #include "eval/trial.h"
 
-/* Every format alone, and the chosen mixture with that of the errors of weights, or those that a search for the smallest runs. */
-enum { MIXTURES_SEARCHED = 8, MIXTURES_MAX = FORMATS_MAX + MIXTURES_SEARCHED };
+/* Every format alone, and the chosen mixture with that of the errors of weights, or those that a search for the smallest runs; and
+   some of these again with weights that are chosen on a text: fewer than the evaluation holds. */
+enum { MIXTURES_SEARCHED = 8, MIXTURES_MAX = EVALUATE_TRIALS };
+
+/* A mixture that was run. */
+struct mixture {
+	struct advise_mix mix;
+	bool calibrated;                  /* with weights chosen on a text */
+	bool written;                     /* mxfp quantize writes it: config.json can say its activations */
+};
 
 /* The caller sets the members before n_trials; mixtures_free() follows in any case. */
 struct mixtures {
 	struct advice *advice;
 	struct evaluation *evaluation;
 	struct trial_options options;     /* without weights: activations, and what goes for every run */
+	struct chosen chosen;             /* weights that are run too */
 	size_t n_trials;
 	struct trial *trials;             /* one a variant */
 	struct score_mean *divergences;   /* [unit][variant] */
 	double *costs;                    /* the means; HUGE_VAL: NaN */
 	size_t n;
-	const char *command;              /* that makes the best that was run; NULL: none */
-	struct advise_mix items[MIXTURES_MAX]; /* that were run: result i + 1 of the evaluation, after the base, is of item i */
+	size_t made;                      /* the best result that a command makes; 0: none */
+	const char *command;              /* that makes it */
+	struct mixture items[MIXTURES_MAX]; /* that were run: result i + 1 of the evaluation, after the base, is of item i */
 };
 
 /* Makes the trials, which checks the options. EXIT_USAGE, EXIT_MEMORY. */
@@ -44,6 +55,15 @@ int mixtures_run(struct mixtures *mixtures, const struct advise_mix *mix, const 
 
 /* Runs every format alone. The same. */
 int mixtures_run_uniform(struct mixtures *mixtures, struct error *error);
+
+/* Runs again, with weights chosen on a text, each format of four bits alone, and the mixture that was run first if that is
+   `first` and has such weights; nothing if no weights are chosen. As chosen_run(). */
+int mixtures_run_calibrated(struct mixtures *mixtures, bool first, struct error *error);
+
+/* Formats of four bits. */
+size_t mixtures_count_few_bits(const struct mixtures *mixtures);
+
+bool mixtures_are_same(const struct mixtures *mixtures, size_t a, size_t b);
 
 /* Looks for the smallest mixture that is fine (judge.h) among those of the front, by halves, and runs those that it meets: it
    assumes that more bits cost less. After mixtures_run_uniform(). The same. */

@@ -75,12 +75,13 @@ static int print_runs(const struct mixtures *m, struct error *error)
 	for (size_t i = 0; i <= m->n; i++) {
 		const struct evaluate_result *r = &m->evaluation->results[i];
 		const struct score_summary *s = &r->summary;
-		const struct advise_mix *mix = i > 0 ? &m->items[i - 1] : NULL;
+		const struct advise_mix *mix = i > 0 ? &m->items[i - 1].mix : NULL;
 		const double none = (double)NAN; /* of the base */
 
 		table_cell(&table, "%s", r->name);
 		table_number(&table, mix != NULL ? weight_error_bits(&mix->total) : none, 3, "");
-		table_number(&table, mix != NULL ? advise_mix_cost(mix) : none, 6, "");
+		/* The sum is that of rounded weights. */
+		table_number(&table, mix != NULL && !m->items[i - 1].calibrated ? advise_mix_cost(mix) : none, 6, "");
 		table_number(&table, mix != NULL ? s->divergence.mean : none, 6, "");
 		table_number(&table, mix != NULL ? s->divergence.error : none, 6, "");
 		table_number(&table, s->perplexity.mean, 4, "");
@@ -108,13 +109,18 @@ static void print_best(const struct mixtures *m)
 		printf("None is %sfine; %s costs least: ", judgement == JUDGE_OPEN ? "surely " : "", best->name);
 	judge_print(stdout, &best->summary);
 	puts(".\nFine is " JUDGE_TEXT ".");
-	if (m->command != NULL)
+	if (m->chosen.in == NULL && mixtures_count_few_bits(m) > 0)
+		puts("Not tried: weights that mxfp calibrate chooses on a text, as --calibrate FILE does with another text.");
+	if (m->made != order[0])
+		printf("config.json cannot say these activations of the formats of %s, so mxfp quantize does not write it%s%s.\n", best->name,
+		       m->made != 0 ? "; the best that it writes is " : "", m->made != 0 ? m->evaluation->results[m->made].name : "");
+	if (m->made != 0)
 		printf("\n    %s\n", m->command);
 }
 
 int mixtures_text(const struct mixtures *m, const char *source, bool chosen, struct error *error)
 {
-	const struct advise_mix *mix = chosen ? &m->items[0] : NULL;
+	const struct advise_mix *mix = chosen ? &m->items[0].mix : NULL;
 
 	evaluate_print_source(m->evaluation, source, stdout);
 	int code = print_units(m, mix, error);
@@ -178,17 +184,22 @@ int mixtures_json(const struct mixtures *m, const char *source, bool chosen, str
 	json_t *front = advise_front_facts(advice, error);
 
 	for (size_t u = 0; u < advice->units.n; u++)
-		units = facts_append(units, unit_facts(m, u, chosen ? &m->items[0] : NULL));
-	for (size_t i = 0; i < m->n; i++)
-		mixtures = facts_append(mixtures, facts_set(advise_mix_facts(advice, &m->items[i]), "name",
-		                                            facts_text(m->evaluation->results[i + 1].name)));
+		units = facts_append(units, unit_facts(m, u, chosen ? &m->items[0].mix : NULL));
+	for (size_t i = 0; i < m->n; i++) {
+		json_t *mixture = facts_set(advise_mix_facts(advice, &m->items[i].mix), "name",
+		                            facts_text(m->evaluation->results[i + 1].name));
+
+		if (m->items[i].calibrated)
+			mixture = facts_set(mixture, "kl_divergence_summed", json_null());
+		mixtures = facts_append(mixtures, facts_set(mixture, "calibrated", json_boolean(m->items[i].calibrated)));
+	}
 	facts = facts_set(facts, "predictions", judge_facts(m->evaluation));
-	facts = facts_set(facts, "command", m->command != NULL ? facts_text(m->command) : json_null());
+	facts = facts_set(facts, "command", m->made != 0 ? facts_text(m->command) : json_null());
 	facts = facts_set(facts, "units", units);
 	facts = facts_set(facts, "front", front);
 	facts = facts_set(facts, "mixtures", mixtures);
 	if (chosen)
-		facts = facts_set(facts, "chosen", advise_mix_facts(advice, &m->items[0]));
+		facts = facts_set(facts, "chosen", advise_mix_facts(advice, &m->items[0].mix));
 	facts = facts_set(facts, "tensors_left_out", json_integer((json_int_t)advice->n_left_out));
 	return facts_print(stdout, facts_set(facts, "tensors_refused", json_integer((json_int_t)advice->n_refused)), error);
 }

@@ -28,6 +28,8 @@
 #include "model/model_output.h"
 #include "mxfp.h"
 
+enum { NUMBERS = 1024 }; /* read at once */
+
 struct running {
 	const struct to_gguf_settings *settings;
 	const struct model *model;
@@ -197,13 +199,13 @@ static int finish_config(struct running *r, struct error *error)
 	}
 	for (size_t i = 0; i < r->tensors.n && code == EXIT_OK && narrow; i++) {
 		const struct tensors_entry *entry = &r->tensors.entries[i];
-		float numbers[4096];
+		float numbers[NUMBERS];
 
 		if (entry->kind != TENSORS_NUMBERS || entry->output.dtype == DTYPE_BF16)
 			continue;
 		narrow = entry->output.dtype == DTYPE_F32 && entry->cols == 1;
 		for (uint64_t at = 0, n; at < entry->rows && code == EXIT_OK && narrow; at += n) {
-			n = entry->rows - at < 4096 ? entry->rows - at : 4096;
+			n = entry->rows - at < NUMBERS ? entry->rows - at : NUMBERS;
 			code = elements_read(entry->sources[0].file, entry->sources[0].tensor, at, numbers, (size_t)n, error);
 			for (size_t k = 0; k < n; k++) {
 				uint32_t bits;

@@ -652,7 +652,7 @@ static int add_gate_up(struct planning *p, size_t i, bool *there)
 	const bool in_turns = (s->architecture->has & ARCHITECTURE_CLAMPED) != 0;
 	struct want w = {
 		.id = TENSOR_EXPERT_GATE_UP, .layer = i, .rows = s->expert_cols, .cols = s->hidden, .matrices = s->experts,
-		.order = {2 * s->expert_cols, 0, in_turns ? 2 : 1, 0}, .scaled = true,
+		.order = {.stride = 2 * s->expert_cols, .step = in_turns ? 2 : 1}, .scaled = true,
 	};
 
 	w.gguf = TENSOR_EXPERT_GATE;
@@ -728,7 +728,7 @@ static int add_ends(struct planning *p)
 	bool there;
 	struct want head = {
 		.id = TENSOR_HEAD, .gguf = TENSOR_HEAD, .rows = s->vocabulary, .cols = s->hidden, .scaled = true,
-		.order = {s->vocabulary, 0, 1, 0}, .needed = !s->tied,
+		.order = {.stride = s->vocabulary, .step = 1}, .needed = !s->tied,
 	};
 	int code = add(p, (struct want){.id = TENSOR_EMBEDDING, .gguf = TENSOR_EMBEDDING, .rows = s->vocabulary, .cols = s->hidden});
 

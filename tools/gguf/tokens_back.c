@@ -49,12 +49,13 @@ static int fail_key(const struct making *m, const char *key, const char *problem
 	return fail(m->error, EXIT_INPUT, "%s: key '%s': %s", m->file->path, key, problem);
 }
 
-/* A token's text; NULL if it is not UTF-8, which JSON wants. */
+/* A token's text; NULL if it is not UTF-8 without NUL, which a tokenizer.json wants. */
 static json_t *text_of(const struct making *m, uint32_t id)
 {
-	const size_t from = m->tokens.starts[id];
+	const char *bytes = m->tokens.bytes + m->tokens.starts[id];
+	const size_t n = m->tokens.starts[id + 1] - m->tokens.starts[id];
 
-	return json_stringn(m->tokens.bytes + from, m->tokens.starts[id + 1] - from);
+	return n > 0 && memchr(bytes, '\0', n) != NULL ? NULL : json_stringn(bytes, n);
 }
 
 /* Whether the token only fills the embedding. */
@@ -143,7 +144,7 @@ static int list_tokens(const struct making *m, json_t *vocab, json_t *added)
 			continue;
 		json_t *text = text_of(m, id);
 		if (text == NULL && !json_out_of_memory())
-			return fail(m->error, EXIT_INPUT, "%s: key '" KEY("tokens") "': token %" PRIu32 " is not UTF-8", m->file->path, id);
+			return fail(m->error, EXIT_INPUT, "%s: key '" KEY("tokens") "': token %" PRIu32 " is not UTF-8 without NUL", m->file->path, id);
 		if (apart)
 			json_array_append_new(added, added_token(json_incref(text), id, control));
 		if (!apart || m->is_spm)

@@ -79,6 +79,15 @@ static bool is_form_name(const char *name)
 	return false;
 }
 
+/* Whether codes of two formats look alike. */
+static bool has_bits_of(enum mxfp_format one, enum mxfp_format other)
+{
+	const struct mxfp_format_info *a = mxfp_format_get_info(one), *b = mxfp_format_get_info(other);
+
+	return a->block_length == b->block_length &&
+	       mxfp_format_get_info(a->element)->bits == mxfp_format_get_info(b->element)->bits;
+}
+
 /* The format that file and config.json state, where shapes leave a choice. */
 static bool states(const struct search *search, const struct file *file, const struct layout_form *form)
 {
@@ -89,7 +98,8 @@ static bool states(const struct search *search, const struct file *file, const s
 	                                                     "format"));
 	enum mxfp_format format;
 
-	if (weights != NULL && mxfp_format_from_name(weights, &format) == MXFP_OK)
+	/* What is said of most tensors may be of another kind. */
+	if (weights != NULL && mxfp_format_from_name(weights, &format) == MXFP_OK && has_bits_of(format, form->format))
 		return format == form->format;
 	if (name != NULL && is_form_name(name))
 		return form->config_name != NULL && strcmp(form->config_name, name) == 0;

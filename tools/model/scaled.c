@@ -206,6 +206,17 @@ int scaled_find(struct scaled *scaled, bool *found, const struct model *model, c
 	return set_blocks(scaled, model, error);
 }
 
+/* Whether codes are those of a quantized tensor, for which their scales are no numbers to multiply by. Who reads it tells what
+   is wrong with it. */
+static int is_quantized(bool *is, const struct model *model, const char *name, struct error *error)
+{
+	struct quantized quantized;
+	const int code = quantized_find(&quantized, is, model, name, error);
+
+	*is |= code == EXIT_INPUT;
+	return code == EXIT_INPUT ? EXIT_OK : code;
+}
+
 int scaled_owner(const struct tensor **codes, const struct model *model, const struct tensor *tensor, struct error *error)
 {
 	struct scaled scaled;
@@ -229,6 +240,11 @@ int scaled_owner(const struct tensor **codes, const struct model *model, const s
 		if (found && (i >= N_SCALES || strcmp(scaled.scales.name, tensor->name) == 0))
 			*codes = of;
 	}
+	/* Blocks of a layout have the scales of that, and no others. */
+	bool quantized = false;
+	if (code == EXIT_OK && *codes != NULL)
+		code = is_quantized(&quantized, model, (*codes)->name, error);
+	*codes = quantized ? NULL : *codes;
 	return code;
 }
 
@@ -315,17 +331,6 @@ static int read_numbers(const struct tensor_decoder *decoder, uint64_t first, fl
 	free(codes);
 	dtype_swap(DTYPE_F32, numbers, n * sizeof *numbers);
 	return code;
-}
-
-/* Whether codes are those of a quantized tensor, for which their scales are no numbers to multiply by. Who reads it tells what
-   is wrong with it. */
-static int is_quantized(bool *is, const struct model *model, const char *name, struct error *error)
-{
-	struct quantized quantized;
-	const int code = quantized_find(&quantized, is, model, name, error);
-
-	*is |= code == EXIT_INPUT;
-	return code == EXIT_INPUT ? EXIT_OK : code;
 }
 
 /* Makes codes their numbers, and lists what belongs to them. */

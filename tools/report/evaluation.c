@@ -82,8 +82,7 @@ static bool is_calibrated(const struct report_evaluation *e, const struct trial 
 {
 	const enum mxfp_format format = trial->settings.choice.format;
 
-	return e->calibrate_source != NULL && trial->quantizes && trial->recipe.path == NULL &&
-	       mxfp_format_get_info(mxfp_format_get_info(format)->element)->bits <= 4;
+	return e->chosen.in != NULL && trial->quantizes && trial->recipe.path == NULL && chosen_has(format);
 }
 
 /* Runs a way and notes it. */
@@ -93,27 +92,6 @@ static int run_way(struct report_evaluation *e, const struct model *model, const
 	return evaluate_run(&e->evaluation, model, trial, EVALUATE_BESIDE, error);
 }
 
-/* A way whose weights are chosen. */
-struct chosen {
-	struct report_evaluation *evaluation;
-	const struct trial *trial;
-};
-
-static int run_chosen(void *context, const struct model *model, struct error *error)
-{
-	const struct chosen *chosen = context;
-	struct report_evaluation *e = chosen->evaluation;
-	const size_t i = e->evaluation.n_results;
-	struct evaluate_result *result = &e->evaluation.results[i];
-
-	e->calibrated[i] = true;
-	const int code = run_way(e, model, chosen->trial, error);
-	/* The file is gone afterwards. */
-	result->path = e->model.path;
-	snprintf(result->name, sizeof result->name, "%.80s calibrated", chosen->trial->name);
-	return code;
-}
-
 /* Runs the ways of four bits again. */
 static int run_calibrated(struct report_evaluation *e, struct error *error)
 {
@@ -121,10 +99,11 @@ static int run_calibrated(struct report_evaluation *e, struct error *error)
 	int code = EXIT_OK;
 
 	for (size_t i = 1; i < n && e->evaluation.n_results <= EVALUATE_TRIALS && code == EXIT_OK; i++) {
-		struct chosen chosen = {e, e->ways[i]};
-
-		if (is_calibrated(e, chosen.trial))
-			code = e->calibrate(e->calibrate_context, chosen.trial, run_chosen, &chosen, error);
+		if (!is_calibrated(e, e->ways[i]))
+			continue;
+		e->ways[e->evaluation.n_results] = e->ways[i];
+		e->calibrated[e->evaluation.n_results] = true;
+		code = chosen_run(&e->chosen, &e->evaluation, e->ways[i], error);
 	}
 	return code;
 }
@@ -286,7 +265,7 @@ void report_evaluation_details(FILE *file, const struct report_evaluation *e)
 		judge_print_ranks(file, &e->evaluation);
 		fputs(". ", file);
 	}
-	if (e->calibrate_source == NULL && e->trial.quantizes)
+	if (e->chosen.in == NULL && e->trial.quantizes)
 		fputs("Not tried: weights that mxfp calibrate chooses on a text, as --calibrate FILE does with another text. ", file);
 }
 

@@ -4,26 +4,20 @@
 #ifndef TOOLS_REPORT_EVALUATION_H
 #define TOOLS_REPORT_EVALUATION_H
 
+#include "eval/chosen.h"
 #include "eval/corpus.h"
 #include "eval/evaluate.h"
 
 struct report;
 
-/* Has weights of a trial chosen on a text (mxfp calibrate), and gives the model with them to `run`, whose result it returns. */
-typedef int report_calibrated(void *context, const struct model *model, struct error *error);
-typedef int report_calibrate(void *context, const struct trial *trial, report_calibrated *run, void *run_context,
-                             struct error *error);
-
-/* The caller sets the first members, up to `calibrate_context`; report_evaluation_close() follows in any case. */
+/* The caller sets the first members, up to `chosen`; report_evaluation_close() follows in any case. */
 struct report_evaluation {
 	const char *source;             /* the file of tokens or text */
 	struct corpus_options corpus_options;
 	struct evaluate_settings settings; /* without tokens and context */
 	struct trial_options options;   /* of the report, for `tries` */
 	const char *tries;              /* as text; NULL: none */
-	const char *calibrate_source;   /* the file of tokens or text that weights are chosen on; NULL: none are */
-	report_calibrate *calibrate;
-	void *calibrate_context;
+	struct chosen chosen;           /* weights that are run too */
 	struct model model;             /* opened again: its experts may be split */
 	struct corpus corpus;
 	struct trial base, trial;

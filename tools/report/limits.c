@@ -98,8 +98,8 @@ int report_check_limits(const struct report *report, struct error *error)
 	bool asked = isfinite(limits->tensor) || isfinite(limits->total);
 
 	if (asked && report->n_layers == 0)
-		return fail(error, EXIT_CHECK, "%s: no tensor was measured, so --fail-under tells nothing; name tensors "
-		            "with --include", report->model->path);
+		return fail(error, EXIT_CHECK, "%s: no tensor was measured, so --fail-under tells nothing; the report says why",
+		            report->model->path);
 	int code = check_tensors(report, error);
 	return code == EXIT_OK ? check_totals(report, limits->total, error) : code;
 }

@@ -438,6 +438,8 @@ static int select_in_file(struct report *report, const struct select *select, bo
 	for (size_t t = 0; t < file->n_tensors; t++) {
 		const struct tensor *tensor = &file->tensors[t], *rows = tensor;
 		struct role role;
+		bool includes = report->options->against == NULL && elements_are_float(tensor->dtype) && tensor->rank >= 2 &&
+		                tensor_elements(tensor) > 0 && !patterns_match(&select->ignored, tensor->name);
 		int code = is_layer(&role, report, select, tensor, error);
 
 		if (code == EXIT_OK && role.quantized && (rows = role_rows(&role, tensor, &report->arena)) == NULL)
@@ -446,7 +448,7 @@ static int select_in_file(struct report *report, const struct select *select, bo
 			return code;
 		if (role.quantized && report->options->against == NULL && !pad_tail &&
 		    !fits_blocks(&report->options->variants, rows)) {
-			role.quantized = false;
+			role.quantized = includes = false;
 			role.reason = "rows are not multiples of the block (--pad-tail measures them)";
 		}
 		if (role.quantized)
@@ -454,7 +456,7 @@ static int select_in_file(struct report *report, const struct select *select, bo
 		if (role.quantized)
 			report->layers[report->n_layers++] = (struct report_layer){.file = file, .tensor = rows};
 		else
-			report->skipped[report->n_skipped++] = (struct report_left_out){tensor, role.reason};
+			report->skipped[report->n_skipped++] = (struct report_left_out){tensor, role.reason, includes};
 	}
 	return EXIT_OK;
 }

@@ -19,6 +19,7 @@
 struct report_left_out {
 	const struct tensor *tensor;
 	const char *reason;
+	bool includes; /* --include takes it */
 };
 
 /* The least SQNR in dB that weights may have in any variant; -Inf: none is asked for. */

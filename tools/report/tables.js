@@ -13,7 +13,7 @@ function writeHeading() {
 
 	document.title = `Quantization report: ${name}`;
 	byId('source').textContent = name;
-	byId('done').textContent = tensors.length === 0 ? 'Nothing was measured; --include names tensors to measure.'
+	byId('done').textContent = tensors.length === 0 ? 'Nothing was measured.'
 		: `${plural(tensors.length, 'tensor')} with ${plural(weights, 'weight')} (${dtypes}, ` +
 			`${bytesText(data.total.source_bytes)}) were ${done}; ${plural(left, 'tensor')} ` +
 			`${left === 1 ? 'was' : 'were'} left out.`;

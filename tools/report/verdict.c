@@ -305,13 +305,37 @@ static bool activations_lose(const struct report *report)
 	       stats_sqnr(&report->inputs[0].product) < gaussian_sqnr(&input->variant) - REPORT_TOLERANCE_DB;
 }
 
+/* Why nothing was measured, by the largest tensor, a matrix if there is one. */
+static void print_nothing(FILE *file, const struct report *report)
+{
+	const struct report_left_out *largest = NULL;
+	bool includes = false;
+
+	for (size_t i = 0; i < report->n_skipped; i++) {
+		const struct report_left_out *own = &report->skipped[i];
+		const bool matrix = own->tensor->rank >= 2, was = largest != NULL && largest->tensor->rank >= 2;
+
+		if (largest == NULL || (matrix && !was) || (matrix == was && own->tensor->size > largest->tensor->size))
+			largest = own;
+		includes |= own->includes;
+	}
+	fputs("Nothing was measured", file);
+	if (largest != NULL) {
+		fputs(": ", file);
+		print_printable(file, largest->tensor->name);
+		fprintf(file, ", the largest of %zu tensor%s, is left out: %s", report->n_skipped, report->n_skipped == 1 ? "" : "s",
+		        largest->reason);
+	}
+	fputs(includes ? ". --include names tensors to measure." : ".", file);
+}
+
 static void print_sentence(FILE *file, const struct report *report)
 {
 	const struct report_verdict *verdict = &report->verdict;
 	const size_t n = report->n_layers, more = verdict->n_more;
 
 	if (n == 0) {
-		fputs("Nothing was measured; --include names tensors to measure.", file);
+		print_nothing(file, report);
 		return;
 	}
 	print_way(file, report, &report->totals[verdict->variant].variant);
@@ -556,11 +580,7 @@ static void print_best(FILE *file, const struct report *report)
 		return;
 	const bool calibrated = e->calibrated[order[i]];
 	if (calibrated) {
-		fputs("mxfp calibrate ", file);
-		word_print(file, path);
-		fputs(tokens_is_file(e->calibrate_source) ? " --tokens " : " --text ", file);
-		word_print(file, e->calibrate_source);
-		fputs(" -o CALIBRATED", file);
+		chosen_print(file, &e->chosen);
 		print_trial(file, report, e->ways[order[i]]);
 		fputs(" && ", file);
 	}
