@@ -22,15 +22,15 @@ static enum parsed parse(int argc, char **argv, struct convert_settings *s, stru
 	static const struct usage usage = {
 		"convert IN -o OUT [options]",
 		"Writes a quantized model in the layout of another program, or with --to in\n"
-		"another format. Without --to, codes and block scales are moved bit for bit. With\n"
-		"--to, a block whose numbers the format holds is exact; others are an error unless\n"
-		"--allow-rounding is given, and are counted. A tensor scale that divides in one\n"
-		"layout and multiplies in the other is replaced by its reciprocal; if that is not\n"
-		"exact, --allow-rounding is required, too. A table lists what was done to each\n"
-		"tensor. IN is a file or a model directory in any supported layout. OUT is a\n"
-		"directory, or a file if it is named like one: OUT.gguf if IN is a GGUF file, or a\n"
-		"directory of a model that mxfp eval runs; OUT.npy for one array of unquantized\n"
-		"numbers.",
+		"another format. Without --to, codes and block scales are moved bit for bit.\n"
+		"With --to, a block whose numbers the format holds is exact; others are an error\n"
+		"unless --allow-rounding is given, and are counted. A tensor scale that divides\n"
+		"in one layout and multiplies in the other is replaced by its reciprocal; if\n"
+		"that is not exact, --allow-rounding is required, too. A table lists what was\n"
+		"done to each tensor. IN is a file or a model directory in any supported layout.\n"
+		"OUT is a directory, or a file if it is named like one: OUT.gguf if IN is a GGUF\n"
+		"file, or a directory of a model that mxfp eval runs; OUT.npy for one array of\n"
+		"unquantized numbers.",
 		"  mxfp convert model-mxfp4 -o model-quark --layout quark\n"
 		"  mxfp convert gpt-oss-20b -o gpt-oss-nvfp4 --to nvfp4 --layout modelopt",
 	};
