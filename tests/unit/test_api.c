@@ -183,8 +183,8 @@ TEST(quantize_refuses_options)
 	static const float bad_amax[] = {-1, INFINITY, -INFINITY, NAN};
 	struct mxfp_blocks mx = blocks_of(MXFP_FORMAT_MXFP4), nv = blocks_of(MXFP_FORMAT_NVFP4);
 	const struct mxfp_quantize_options bad[] = {
-		{.rule = (enum mxfp_rule)8},
-		{.recipe = (enum mxfp_recipe)8},
+		{.rule = (enum mxfp_rule)10},
+		{.recipe = (enum mxfp_recipe)9},
 		{.round = (enum mxfp_round)7},
 		{.non_finite = (enum mxfp_non_finite)3},
 		{.non_finite = (enum mxfp_non_finite)-1},
