@@ -348,6 +348,15 @@ for dtype, shape, content in (("BF16", [COLS], bf16_bytes(S)), ("F32", [COLS], f
                               ("F16", [COLS], struct.pack("<%de" % COLS, *S))):
     make(dict(MODELOPT, **{DOWN + ".pre_quant_scale": (dtype, shape, content)}), {"quantization_config": AWQ}, AWQ_SECOND)
     check("pre_quant_scale %s %r" % (dtype, shape), decoded() == FOLDED)
+# What quantizes it again rounds the folded numbers.
+write_safetensors(WORK + "/folded.safetensors", {DOWN + ".weight": ("F32", [ROWS, COLS], f32_bytes(FOLDED))})
+again = []
+for source, out in ((MODEL, WORK + "/of_awq"), (WORK + "/folded.safetensors", WORK + "/of_folded")):
+    code, _, error = run("quantize", source, "-o", out, "-f", "-q", "-w", "mxfp8", "--layout", "modelopt")
+    check("pre_quant_scale: quantize " + source, code == 0, error)
+    again.append(read_safetensors(out + "/model.safetensors") if code == 0 else {})
+check("pre_quant_scale: quantized once more", all(again[0].get(n) == t for n, t in again[1].items()) and
+      not any("pre_quant_scale" in n for n in again[0]))
 code, out, error = run("dequantize", MODEL, "-o", OUT, "--to", "bf16")
 tensors = read_safetensors(OUT + "/model.safetensors")
 check("pre_quant_scale to bf16", code == 0 and tensors[DOWN + ".weight"][2] == bf16_bytes(FOLDED))

@@ -156,6 +156,42 @@ for case in CASES:
         code, _, error = run("diff", "m", "f32")
         check(what + ": diff", code == 0, error)
 
+# Mixtures: one layer in FP8, another in NVFP4 or MXFP8, as most builds of 2026 are; each is read as what it is.
+O = "model.layers.0.self_attn.o_proj.weight"
+E2M1 = [0, .5, 1, 1.5, 2, 3, 4, 6, -0.0, -.5, -1, -1.5, -2, -3, -4, -6]
+nibbles = bytes(draw.randrange(256) for _ in range(32 * 32))
+fours = [E2M1[n] for b in nibbles for n in (b & 15, b >> 4)]
+nvfp4_args = {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16, "symmetric": True, "dynamic": False, "scale_dtype": "torch.float8_e4m3fn"}
+mixed_ct = {"quant_method": "compressed-tensors", "format": "mixed-precision", "quantization_status": "compressed", "ignore": ["lm_head"], "config_groups": {
+    "group_0": dict(ct("channel")["config_groups"]["group_0"], format="float-quantized", targets=["re:.*up_proj"]),
+    "group_1": {"targets": ["re:.*o_proj"], "format": "nvfp4-pack-quantized", "weights": nvfp4_args, "input_activations": None}}}
+mixed_mo = dict(modelopt("MIXED_PRECISION"), quantized_layers={"model.language_model.layers.0.mlp": {"quant_algo": "FP8"},
+                                                              "model.language_model.layers.0.self_attn.o_proj": {"quant_algo": "NVFP4", "group_size": 16}})
+ones16 = bytes([0x38] * 32 * 4)
+for what, section, parts in (
+        ("compressed-tensors", mixed_ct, {O + "_packed": ("U8", (32, 32), nibbles), O + "_scale": ("F8_E4M3", (32, 4), ones16),
+                                          O + "_global_scale": ("F32", (1,), f32_bytes([0.5]))}),
+        ("ModelOpt", mixed_mo, {O: ("U8", (32, 32), nibbles), O + "_scale": ("F8_E4M3", (32, 4), ones16), O + "_scale_2": ("F32", (), f32_bytes([2]))}),
+        ("DeepSeek-V4", fp8([128, 128], scale_fmt="ue8m0", expert_dtype="fp4"), {O: ("I8", (32, 32), nibbles), O[:-6] + "scale": ("F8_E8M0", (32, 2), bytes([128] * 64))})):
+    tensors, _, numbers = make(CASES[6 if what != "ModelOpt" else 10])
+    shape = CASES[6 if what != "ModelOpt" else 10][3]
+    if what == "DeepSeek-V4":
+        tensors, _, numbers = make(CASES[0])
+        shape = CASES[0][3]
+    tensors.update(parts)
+    write("m", tensors, section)
+    code, _, error = run("dequantize", "m", "-o", "f32", "-f", "-q", "--to", "f32")
+    read = read_safetensors("f32/model.safetensors") if code == 0 else {}
+    check("mixture of " + what, code == 0 and read[W] == ("F32", list(shape), f32_bytes(numbers)), error)
+    check("mixture of %s, the other" % what, code == 0 and read[O] == ("F32", [32, 64], f32_bytes([2.0 * x for x in fours])), error)
+    code, out, error = run("lint", "m")
+    check("mixture of %s: lint" % what, code in (0, 1) and "2 quantized weights" in out and "error:" not in out, out + error)
+    # Twice what is rounded once more is what the numbers give.
+    for path, out in (("m", "q"), ("f32", "r")):
+        code, _, error = run("quantize", path, "-o", out, "-f", "-w", "mxfp8", "-q", "--include", "*")
+        check("mixture of %s: quantize %s" % (what, path), code == 0, error)
+    check("mixture of %s: quantized" % what, read_safetensors("q/model.safetensors") == read_safetensors("r/model.safetensors"))
+
 # A model that runs: the same as its numbers.
 model = read_safetensors("model/model.safetensors")
 config = json.load(open("model/config.json"))

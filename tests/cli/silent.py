@@ -659,7 +659,7 @@ def of_key(draw, m):
     path, values, mode = row[-3:]
     value = chosen(draw, values, m)
     put(m.second if second else m.config["quantization_config"], path, value)
-    names = [path[-1]] + ([p for p in path if p == "weights"])
+    names = [path[-1]] + ([p for p in path if p in ("weights", "config_groups")])
     if isinstance(value, (dict, list)):
         names += [k for k in json.dumps(value).split('"')[1::2] if k]
     if path[-1] == "quant_method":
@@ -1143,8 +1143,8 @@ class Case:
             name = "eval"
         m, reference = self.m, self.reference
         before = reference.code(name, m.target, m.alone)
-        # Of other numbers a model predicts otherwise.
-        if self.fact is of_scaled and name == "eval":
+        # Of other numbers a model predicts otherwise, and differs from the plain one.
+        if self.fact is of_scaled and name in ("eval", "diff"):
             return
         arguments, out = reference.command(name, self.path, m, self.draw)
         code, text, error = run(*arguments)
@@ -1212,7 +1212,8 @@ class Case:
         if self.mode == FOLD:
             if name in ("convert",) and not wrong_after(out, m):
                 return
-            if name not in ("convert", "inspect", "lint"):
+            # What decodes a model first multiplies by them; meaning.py has the numbers.
+            if name not in ("convert", "inspect", "lint", "quantize", "calibrate", "report", "advise", "transform"):
                 self.fault(name, "SILENT: takes it without the factors")
             return
         if self.mode == "gguf":

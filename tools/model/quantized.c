@@ -26,27 +26,60 @@ struct stated {
 	char words[N_STATED][STATED]; /* format, rule or recipe, sparsity or squares; empty: nothing */
 };
 
+/* A tensor that is named like a part; NULL: there is none. */
+struct found_part {
+	const struct layout_part_form *way;
+	const struct tensor *tensor;
+	const struct file *file;
+};
+
 /* The search for the quantized form of one tensor. */
 struct search {
 	const struct model *model;
 	const char *name;
+	size_t n_tried; /* ways in which parts were looked for */
+	struct found_part tried[OWNING_WAYS_MAX];
 	struct stated stated;
+	const struct file *stated_by; /* NULL: no file yet */
 	struct quantized found; /* the first that fits, or the one that fits what is stated */
 	bool ambiguous;         /* several fit that mean different numbers */
 	struct quantized broken; /* with codes that only a quantized tensor has, though nothing fits */
 };
 
+/* Finds the part of a form that is named in one way, once for all forms that name one so. */
+static int find_part(struct found_part *found, struct search *search, const struct layout_form *form, enum layout_part part,
+                     struct error *error)
+{
+	const struct layout_part_form *way = &form->parts[part];
+	bool fits;
+
+	*found = (struct found_part){.way = way};
+	for (size_t i = 0; i < search->n_tried && way->append != NULL; i++)
+		if (strcmp(search->tried[i].way->append, way->append) == 0 && strcmp(search->tried[i].way->remove, way->remove) == 0) {
+			*found = search->tried[i];
+			return EXIT_OK;
+		}
+	char *name = layout_part_name(form, part, search->name, &fits);
+	if (fits && name == NULL)
+		return fail_memory(error);
+	found->tensor = name == NULL ? NULL : model_find(search->model, name, &found->file);
+	free(name);
+	if (way->append != NULL && search->n_tried < OWNING_WAYS_MAX)
+		search->tried[search->n_tried++] = *found;
+	return EXIT_OK;
+}
+
 /* Finds the parts of a form, NULL where there is none. */
-static int find_parts(struct quantized *q, const struct search *search, struct error *error)
+static int find_parts(struct quantized *q, struct search *search, struct error *error)
 {
 	for (int part = 0; part < N_LAYOUT_PARTS; part++) {
-		bool fits;
-		char *name = layout_part_name(q->choice.form, (enum layout_part)part, search->name, &fits);
+		struct found_part found;
+		int code = find_part(&found, search, q->choice.form, (enum layout_part)part, error);
 
-		if (fits && name == NULL)
-			return fail_memory(error);
-		q->parts[part] = name == NULL ? NULL : model_find(search->model, name, &q->files[part]);
-		free(name);
+		if (code != EXIT_OK)
+			return code;
+		q->parts[part] = found.tensor;
+		q->files[part] = found.file;
 		if (part == LAYOUT_CODES && q->parts[part] == NULL)
 			return EXIT_OK;
 	}
@@ -144,8 +177,9 @@ static int try_form(struct search *search, const struct layout *layout, const st
 
 	if (code != EXIT_OK || q.parts[LAYOUT_CODES] == NULL)
 		return code;
-	if (!find_stated(&search->stated, q.files[LAYOUT_CODES], search->name))
+	if (search->stated_by != q.files[LAYOUT_CODES] && !find_stated(&search->stated, q.files[LAYOUT_CODES], search->name))
 		return fail_memory(error);
+	search->stated_by = q.files[LAYOUT_CODES];
 	bool whole = !form->sparse || find_sparsity(&q, search);
 	if (search->broken.choice.form == NULL && is_telling(&q, search->name))
 		search->broken = q;

@@ -41,7 +41,8 @@ int scaled_find_like(const struct tensor **found, const struct file **file, cons
 	char *like = malloc(size);
 	if (like == NULL)
 		return fail_memory(error);
-	snprintf(like, size, "%.*s%s", (int)stem, name, to);
+	memcpy(like, name, stem);
+	memcpy(like + stem, to, size - stem);
 	*found = model_find(model, like, file);
 	free(like);
 	return EXIT_OK;
