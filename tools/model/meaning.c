@@ -304,6 +304,9 @@ static uint32_t formats_of_name(const char *method, const json_t *value)
 	const char *name = json_string_value(value);
 	uint32_t formats = 0;
 
+	/* Of compressed-tensors, and of no layout here: scales that are numbers. */
+	if (text_is(value, "float-quantized") || text_is(value, "naive-quantized"))
+		formats = UINT32_C(1) << MXFP_FORMAT_E4M3;
 	for (size_t i = 0; layouts[i] != NULL && name != NULL; i++)
 		for (size_t k = 0; k < layouts[i]->n_forms; k++)
 			if (layouts[i]->method != NULL && strcmp(layouts[i]->method, method) == 0 &&
@@ -390,7 +393,6 @@ static int tell_of_group(struct section *s, const char *group, const char *key, 
 /* Of one group of compressed-tensors. Keys that are missing have the defaults of QuantizationArgs. */
 static int formats_of_config_group(struct section *s, const char *name, const json_t *group, uint32_t *formats)
 {
-	static const char *const names[] = {"float-quantized", "naive-quantized"};
 	const json_t *weights = json_object_get(group, "weights"), *bits = json_object_get(weights, "num_bits");
 	const json_t *length = json_object_get(weights, "group_size");
 	const json_int_t n = bits != NULL ? json_integer_value(bits) : 8;
@@ -401,7 +403,7 @@ static int formats_of_config_group(struct section *s, const char *name, const js
 	/* 8-bit floats have scales that are numbers, by which scaled.h multiplies; nothing else here has. */
 	if (has_numbers(weights) && is_float && n == 8) {
 		*formats = UINT32_C(1) << MXFP_FORMAT_E4M3;
-		return EXIT_OK;
+		return narrow(s, formats, formats_of_name(s->method, json_object_get(group, "format")), path, "format", "weights");
 	}
 	if (has_numbers(weights))
 		return tell_of_group(s, path, "weights.strategy", "asks for scales that are numbers, which mxfp reads for 8-bit floats alone; "
@@ -409,10 +411,6 @@ static int formats_of_config_group(struct section *s, const char *name, const js
 	if (!section_is_empty(json_object_get(weights, "block_structure")))
 		return tell_of_group(s, path, "weights.block_structure", "asks for scales of blocks of several rows, which the strategy has "
 		                     "not; give the model that it was made from");
-	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-		if (text_is(json_object_get(group, "format"), names[i]))
-			return tell_of_group(s, path, "format", "is float-quantized, with scales that are numbers, and the strategy is of blocks; give the "
-			                     "model that it was made from");
 	*formats = formats_of_groups(n, is_float, json_integer_value(length));
 	if (*formats == 0)
 		return tell_groups(s, path, "weights", n, is_float, json_integer_value(length));
@@ -494,8 +492,10 @@ static int formats_of_modelopt(struct section *s, const json_t *section, uint32_
 	code = formats_of_layers(s, "config_groups", json_object_get(section, "config_groups"), algorithm, formats);
 	if (code == EXIT_OK)
 		code = formats_of_layers(s, "quantized_layers", json_object_get(section, "quantized_layers"), algorithm, formats);
-	return code == EXIT_OK ? narrow(s, formats, formats_of_length(json_object_get(section, "group_size")), "", "group_size",
-	                                "quant_algo")
+	if (code == EXIT_OK)
+		code = narrow(s, formats, formats_of_length(json_object_get(section, "group_size")), "", "group_size", "quant_algo");
+	const bool fp8 = text_is(json_object_get(section, "quant_method"), "modelopt_fp8");
+	return code == EXIT_OK ? narrow(s, formats, fp8 ? UINT32_C(1) << MXFP_FORMAT_E4M3 : 0, "", "quant_method", "quant_algo")
 	                       : code;
 }
 
