@@ -21,13 +21,13 @@ struct decoded {
 	struct decoded *next;
 };
 
-enum { CHUNK = 1 << 15 };
+enum { CHUNK = 1 << 15, BLOCK_MAX = 64 }; /* ggml's NVFP4 has the longest blocks */
 
 /* Whole rows, or whole blocks of one, around the numbers from `first` on that are wanted next. */
 static struct piece piece_around(const struct quantized *q, uint64_t first, size_t n)
 {
 	const uint64_t row = first / q->cols, col = first % q->cols;
-	const unsigned unit = layout_unit(&q->choice);
+	const unsigned of_layout = layout_unit(&q->choice), unit = of_layout < BLOCK_MAX ? BLOCK_MAX : of_layout;
 	struct piece piece = {.row = row, .rows = 1, .cols = (size_t)q->cols};
 
 	if (q->cols > CHUNK && !q->choice.form->sparse) {
