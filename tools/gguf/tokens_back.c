@@ -330,16 +330,18 @@ static json_t *decoder(const struct making *m)
 	return json_pack("{s:s, s:o}", "type", "Sequence", "decoders", list);
 }
 
-/* Finds the row of tokenizer.ggml.pre, which counts for byte-level vocabularies alone. */
+/* Finds the row of tokenizer.ggml.pre, which counts for byte-level vocabularies alone; *row stays if there is none. */
 static int find_pre(const struct making *m, size_t *row)
 {
 	const char *name = "default";
 	bool found;
 	int code = gguf_find_string(m->file, KEY("pre"), &name, &found, m->error);
 
-	for (*row = 0; code == EXIT_OK && *row < sizeof pre_names / sizeof pre_names[0]; ++*row)
-		if (strcmp(pre_names[*row].name, name) == 0)
+	for (size_t i = 0; code == EXIT_OK && i < sizeof pre_names / sizeof pre_names[0]; i++)
+		if (strcmp(pre_names[i].name, name) == 0) {
+			*row = i;
 			return EXIT_OK;
+		}
 	return code != EXIT_OK ? code
 	       : fail(m->error, EXIT_INPUT, "%s: key '" KEY("pre") "': '%.60s' is not known as the pre_tokenizer of a tokenizer.json; copy the "
 	              "model's own", m->file->path, name);
