@@ -54,8 +54,8 @@ int lint_scaled(struct lint *lint, struct error *error)
 			code = EXIT_OK;
 			continue;
 		}
-		const uint32_t format = UINT32_C(1) << dtype_info(at->tensor->dtype)->format;
-		if (code == EXIT_OK && found && lint->model->formats != 0 && (lint->model->formats & format) == 0)
+		if (code == EXIT_OK && found && lint->model->formats != 0 &&
+		    (lint->model->formats >> dtype_info(at->tensor->dtype)->format & 1) == 0)
 			code = lint_find(lint, LINT_CONFIG, &(struct lint_place){at->file, at->tensor->name}, error,
 			                 "it is %s with scales, and config.json says that weights are quantized otherwise",
 			                 dtype_info(at->tensor->dtype)->name);
