@@ -252,6 +252,14 @@ refused("a file alone", "may be of blocks of several sizes", with_scales("F32", 
 refused("more scales than rows", "does not", with_scales("F32", (201, 3), ones(603)), fp8([128, 128]))
 refused("scales of rank 3", "does not fit", with_scales("F32", (2, 3, 1), ones(6)), fp8([128, 128]))
 refused("scales of binary64", "does not fit", with_scales("F64", (), struct.pack("<d", 1)), fp8(None))
+for block in ([128], [128, "x"], [128, 128, 1], [0, 128], [-1, 128]):
+    refused("the block %r" % block, "weight_block_size", with_scales("F32", (2, 3), ones(6)), fp8(block))
+for block in ("128", "128x128 or so", [128], {"a": 1}):
+    refused("the structure %r" % block, "block_structure", with_scales("F32", (2, 3), ones(6), name=W + "_scale"), ct("block", block))
+several = ct("block", [128, 128])
+for k, block in enumerate(([120, 128], [128, 128])):
+    several["config_groups"]["group_%d" % (k + 1)] = ct("block", block)["config_groups"]["group_0"]
+refused("several blocks that fit", "fits several blocks", with_scales("F32", (2, 3), ones(6), name=W + "_scale"), several)
 refused("no scale", "no tensor is in its layout", {W: ("F8_E4M3", (32, 32), bytes(1024))}, fp8(None))
 refused("a configuration of another format", "config.json says mxfp4", with_scales("F32", (), ones(1), name=W + "_scale"), {"quant_method": "mxfp4"})
 refused("two scales", "weight_scale", dict(with_scales("F32", (), ones(1)), **{W + "_scale": ("F32", (), ones(1))}), fp8(None))

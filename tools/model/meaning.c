@@ -401,6 +401,10 @@ static int formats_of_config_group(struct section *s, const char *name, const js
 
 	snprintf(path, sizeof path, "config_groups.%.100s.", name);
 	/* 8-bit floats have scales that are numbers, by which scaled.h multiplies; nothing else here has. */
+	const json_t *block = json_object_get(weights, "block_structure");
+	uint64_t rows, cols;
+	if (has_numbers(weights) && !section_is_empty(block) && !scaled_block(block, &rows, &cols))
+		return tell_of_group(s, path, "weights.block_structure", "is no block of rows and columns; give the model that it was made from");
 	if (has_numbers(weights) && is_float && n == 8) {
 		*formats = UINT32_C(1) << MXFP_FORMAT_E4M3;
 		return narrow(s, formats, formats_of_name(s->method, json_object_get(group, "format")), path, "format", "weights");
@@ -573,6 +577,7 @@ static int check_all_groups(struct section *s, const json_t *section)
 static int note_formats(struct section *s, const json_t *section)
 {
 	uint32_t formats = 0;
+	uint64_t rows, cols;
 	int code = EXIT_OK;
 
 	if (strcmp(s->method, "compressed-tensors") == 0)
@@ -583,6 +588,9 @@ static int note_formats(struct section *s, const json_t *section)
 		code = formats_of_schemes(s, section, &formats);
 	else if (strcmp(s->method, "mlx") == 0)
 		code = check_all_groups(s, section);
+	else if (!section_is_empty(json_object_get(section, "weight_block_size")) &&
+	         !scaled_block(json_object_get(section, "weight_block_size"), &rows, &cols))
+		code = tell_of_group(s, "", "weight_block_size", "is no block of rows and columns; give the model that it was made from");
 	else if (strcmp(s->method, "fp8") == 0)
 		formats = UINT32_C(1) << MXFP_FORMAT_E4M3 | UINT32_C(1) << MXFP_FORMAT_MXFP8_E4M3 | UINT32_C(1) << MXFP_FORMAT_MXFP4;
 	else if (strcmp(s->method, "minimax_m3_nvfp4") == 0)

@@ -11,6 +11,7 @@
 #ifndef TOOLS_MODEL_SCALED_H
 #define TOOLS_MODEL_SCALED_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -35,6 +36,10 @@ extern const struct scaled_way scaled_scales[], scaled_beside[];
 /* The tensor named like `name` with `to` for `from` at its end; *found is NULL if there is none. EXIT_MEMORY. */
 int scaled_find_like(const struct tensor **found, const struct file **file, const struct model *model, const char *name,
                      const char *from, const char *to, struct error *error);
+
+/* A block as weight_block_size and block_structure have it, [rows, columns], or "128x128" as in older versions of
+   compressed-tensors; false if it is none. */
+bool scaled_block(const json_t *value, uint64_t *rows, uint64_t *cols);
 
 /* Finds the scales of codes; *found is false if they have none, or are no 8-bit floats. EXIT_INPUT: scales that do not fit;
    EXIT_MEMORY. */

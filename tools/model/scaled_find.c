@@ -92,46 +92,50 @@ static bool fits(const struct scaled *s, uint64_t block_rows, uint64_t block_col
 	       cells(s->cols, block_cols) == s->grid_cols;
 }
 
+bool scaled_block(const json_t *value, uint64_t *rows, uint64_t *cols)
+{
+	long long n[2] = {json_integer_value(json_array_get(value, 0)), json_integer_value(json_array_get(value, 1))};
+	int end = 0;
+
+	if (json_is_string(value) &&
+	    (sscanf(json_string_value(value), "%lldx%lld%n", &n[0], &n[1], &end) != 2 || json_string_value(value)[end] != '\0'))
+		return false;
+	if ((!json_is_string(value) && json_array_size(value) != 2) || n[0] <= 0 || n[1] <= 0)
+		return false;
+	*rows = (uint64_t)n[0];
+	*cols = (uint64_t)n[1];
+	return true;
+}
+
 /* Blocks that a configuration states. */
 struct stated {
-	bool any;                        /* some */
-	uint64_t block_rows, block_cols; /* that fits; 0: none does, or several that differ */
+	bool any, differ;                /* some; several that fit */
+	uint64_t block_rows, block_cols; /* that fits; 0: none does */
 };
 
 static void take_block(struct stated *stated, const struct scaled *s, uint64_t rows, uint64_t cols)
 {
-	const bool first = stated->block_rows == 0;
-
 	if (rows == 0 || cols == 0)
 		return;
 	stated->any = true;
 	if (!fits(s, rows, cols))
 		return;
-	const bool same = first || (stated->block_rows == rows && stated->block_cols == cols);
-	stated->block_rows = same ? rows : 0;
+	stated->differ |= stated->block_rows != 0 && (stated->block_rows != rows || stated->block_cols != cols);
+	stated->block_rows = rows;
 	stated->block_cols = cols;
-}
-
-/* The block_structure of a group of compressed-tensors: a list, or in older versions "128x128". */
-static void take_structure(struct stated *stated, const struct scaled *s, const json_t *structure)
-{
-	long long rows = json_integer_value(json_array_get(structure, 0)), cols = json_integer_value(json_array_get(structure, 1));
-
-	if (json_is_string(structure) && sscanf(json_string_value(structure), "%lldx%lld", &rows, &cols) != 2)
-		return;
-	if (rows > 0 && cols > 0)
-		take_block(stated, s, (uint64_t)rows, (uint64_t)cols);
 }
 
 static struct stated find_stated(const struct model *model, const struct scaled *s)
 {
 	const json_t *groups = json_object_get(section_find(model->config), "config_groups");
 	struct stated stated = {0};
+	uint64_t rows, cols;
 
 	take_block(&stated, s, model->grid[0], model->grid[1]);
 	for (void *at = json_object_iter((json_t *)(uintptr_t)groups); at != NULL;
 	     at = json_object_iter_next((json_t *)(uintptr_t)groups, at))
-		take_structure(&stated, s, json_object_get(json_object_get(json_object_iter_value(at), "weights"), "block_structure"));
+		if (scaled_block(json_object_get(json_object_get(json_object_iter_value(at), "weights"), "block_structure"), &rows, &cols))
+			take_block(&stated, s, rows, cols);
 	return stated;
 }
 
@@ -160,6 +164,8 @@ static int set_blocks(struct scaled *s, const struct model *model, struct error 
 	if ((dtype != DTYPE_F32 && dtype != DTYPE_BF16 && dtype != DTYPE_F16) || !set_grid(s))
 		return fail_fit(s, "does not fit", error);
 	const struct stated stated = find_stated(model, s);
+	if (stated.differ)
+		return fail_fit(s, "fits several blocks that config.json states, for", error);
 	if (stated.block_rows != 0) {
 		s->block_rows = stated.block_rows;
 		s->block_cols = stated.block_cols;
