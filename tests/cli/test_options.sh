@@ -183,7 +183,10 @@ gemm seed=1 | xw.safetensors:x xw.safetensors:w -o OUT.npy --psum bf16
 gemm every: output w-format a-format transpose-a transpose-w pass-k c-format psum accumulate bias check threads force json quiet
 diff every: json quiet
 inspect every: json
-lint every: ignore json threads quiet
+lint output=OUT | model
+lint force | model
+lint against=model | model --ignore nibble-order
+lint every: fix ignore json threads quiet
 detect-rule every: ref all seed json quiet
 cast seed=1 | --to e4m3 x.f32 OUT
 cast stream=1 | --to e4m3 x.f32 OUT --round rtz

@@ -26,6 +26,12 @@ done
 large "$work/quantized/model.safetensors" '{"a.weight_packed":{"dtype":"U8","shape":[2097152,2048],
 "data_offsets":[0,4294967296]},"a.weight_scale":{"dtype":"U8","shape":[2097152,128],
 "data_offsets":[4294967296,4563402752]}}' 4563402752
+# Little to check, a list to mend, and 4 GiB to copy.
+mkdir "$work/listed"
+sed 's/"lm_head"/"a"/' "$work/quantized/config.json" >"$work/listed/config.json"
+large "$work/listed/model.safetensors" '{"a.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]},
+"a.weight_scale":{"dtype":"U8","shape":[1,1],"data_offsets":[16,17]},"b":{"dtype":"I64","shape":[536870912],
+"data_offsets":[17,4294967313]}}' 4294967313
 npy '<f4' False '(4096, 4096)' >"$work/matrix.npy"
 truncate -s $(($(wc -c <"$work/matrix.npy") + 67108864)) "$work/matrix.npy"
 
@@ -167,7 +173,10 @@ case_of() {
 		both computes advise "$work/llama" --eval "$work/tokens.u32" --bits 5 -o "$work/in/old.json" --force
 		;;
 	diff) both computes diff "$work/large.safetensors" "$work/again.safetensors" ;;
-	lint) both computes lint "$work/quantized" ;;
+	lint)
+		both computes lint "$work/quantized"
+		both builds lint "$work/listed" --fix -o "$work/in/old" --force
+		;;
 	detect-rule) both computes detect-rule "$work/quantized" --ref "$work/large.safetensors" --all ;;
 	gemm)
 		both computes --isa ref gemm "$work/matrix.npy" "$work/matrix.npy" --w-format mxfp4 \

@@ -3,6 +3,7 @@
 
 #include "analyse/column_order.h"
 
+#include <assert.h>
 #include <math.h>
 
 static size_t swapped(size_t place)
@@ -55,18 +56,35 @@ static size_t from_pairs_32(size_t place)
 /* Other orders, and the column whose codes stand at a place if the file was written so. */
 static const struct {
 	const char *phrase;
+	size_t period;
 	size_t (*column)(size_t place);
 } orders[] = {
-	{"with the nibbles of each byte swapped", swapped},
-	{"with the nibbles of each byte swapped, 8 columns apart", swapped_8},
-	{"with the nibbles of each byte swapped, 16 columns apart", swapped_16},
-	{"with columns i and i + 16 in a byte, as in GGUF, for 2i and 2i + 1", from_halves_32},
-	{"with columns i and i + 8 in a byte, as in GGUF, for 2i and 2i + 1", from_halves_16},
-	{"with columns 2i and 2i + 1 in a byte, for i and i + 16", from_pairs_32},
-	{"with columns 2i and 2i + 1 in a byte, for i and i + 8", from_pairs_16},
+	{"with the nibbles of each byte swapped", 16, swapped},
+	{"with the nibbles of each byte swapped, 8 columns apart", 16, swapped_8},
+	{"with the nibbles of each byte swapped, 16 columns apart", 32, swapped_16},
+	{"with columns i and i + 16 in a byte, as in GGUF, for 2i and 2i + 1", 32, from_halves_32},
+	{"with columns i and i + 8 in a byte, as in GGUF, for 2i and 2i + 1", 16, from_halves_16},
+	{"with columns 2i and 2i + 1 in a byte, for i and i + 16", 32, from_pairs_32},
+	{"with columns 2i and 2i + 1 in a byte, for i and i + 8", 16, from_pairs_16},
 };
 
 enum { N_ORDERS = sizeof orders / sizeof orders[0] };
+static_assert(N_ORDERS == (int)COLUMN_ORDERS, "column_order.h says how many");
+
+const char *column_order_phrase(size_t order)
+{
+	return orders[order].phrase;
+}
+
+size_t column_order_column(size_t order, size_t place)
+{
+	return orders[order].column(place);
+}
+
+size_t column_order_period(size_t order)
+{
+	return orders[order].period;
+}
 
 /* Centered ranks of a group, equal sizes sharing theirs; returns the sum of their squares. */
 static double rank(const double *sizes, double ranks[COLUMN_GROUP])

@@ -15,7 +15,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { COLUMN_GROUP = 32 };
+enum { COLUMN_GROUP = 32, COLUMN_ORDERS = 7 };
+
+/* Other orders by number: a phrase; the column whose codes stand at a place of a group, or any of 32, if the file was written
+   so; how many columns follow each other in a group of that order, 16 or 32. */
+const char *column_order_phrase(size_t order);
+size_t column_order_column(size_t order, size_t place);
+size_t column_order_period(size_t order);
 
 struct column_order {
 	double z, correlation;             /* as the columns are */

@@ -30,7 +30,7 @@ static const enum color colors[N_LINT_SEVERITIES] = {COLOR_ERROR, COLOR_WARNING,
 enum { FINDING_TEXT = 512, SUBJECT_TEXT = 64 };
 
 static void print_text(enum lint_check check, enum lint_severity severity, const char *path, const char *tensor,
-                       const char *what)
+                       const char *what, const struct lint_fate *fate)
 {
 	printf("%s%s:%s ", color_begin(stdout, colors[severity]), severities[severity], color_end(stdout));
 	print_printable(stdout, path);
@@ -42,16 +42,24 @@ static void print_text(enum lint_check check, enum lint_severity severity, const
 	printf(": ");
 	print_printable(stdout, what);
 	printf(" [%s]\n    %s\n", checks[check].name, checks[check].why);
+	if (fate->text[0] == '\0')
+		return;
+	printf("    %s%s:%s ", color_begin(stdout, fate->mended ? COLOR_NOTE : COLOR_WARNING), fate->mended ? "mended" : "left",
+	       color_end(stdout));
+	print_printable(stdout, fate->text);
+	putchar('\n');
 }
 
 static int print_json(struct lint *lint, enum lint_check check, enum lint_severity severity, const char *path,
-                      const char *tensor, const char *what, struct error *error)
+                      const char *tensor, const char *what, const struct lint_fate *fate, struct error *error)
 {
 	json_t *facts = json_pack("{s:s, s:s, s:o, s:o, s:o, s:s}", "severity", severities[severity], "check",
 	                          checks[check].name, "file", facts_text(path), "tensor",
 	                          tensor != NULL ? facts_text(tensor) : json_null(), "what", facts_text(what), "why",
 	                          checks[check].why);
 
+	if (fate->text[0] != '\0')
+		facts = facts_set(facts, fate->mended ? "mended" : "left", facts_text(fate->text));
 	fputs(lint->counts[0] + lint->counts[1] + lint->counts[2] == 1 ? "\n" : ",\n", stdout);
 	return facts_print_part(stdout, facts, 0, error);
 }
@@ -61,6 +69,7 @@ int lint_find(struct lint *lint, enum lint_check check, const struct lint_place 
 {
 	enum lint_severity severity = checks[check].severity;
 	const char *path = place->file != NULL ? place->file->path : lint->model->path;
+	struct lint_fate fate = {.mended = false};
 	char what[FINDING_TEXT];
 	va_list arguments;
 
@@ -70,9 +79,19 @@ int lint_find(struct lint *lint, enum lint_check check, const struct lint_place 
 	vsnprintf(what, sizeof what, format, arguments);
 	va_end(arguments);
 	lint->counts[severity]++;
+	if (lint->mender != NULL) {
+		const int code = lint->mender->decide(lint->mender->context, lint, check, place, &fate, error);
+
+		if (code != EXIT_OK)
+			return code;
+		lint->mender->n_mended += fate.mended;
+		lint->mender->n_left += !fate.mended && severity != LINT_SEVERITY_NOTE;
+	}
+	if (lint->settings->silent)
+		return EXIT_OK;
 	if (lint->settings->json)
-		return print_json(lint, check, severity, path, place->tensor, what, error);
-	print_text(check, severity, path, place->tensor, what);
+		return print_json(lint, check, severity, path, place->tensor, what, &fate, error);
+	print_text(check, severity, path, place->tensor, what, &fate);
 	return EXIT_OK;
 }
 
@@ -96,6 +115,14 @@ int lint_find_alike(struct lint *lint, enum lint_check check, const struct lint_
 const char *lint_check_name(enum lint_check check)
 {
 	return checks[check].name;
+}
+
+bool lint_ignores(const struct lint_settings *settings, enum lint_check check)
+{
+	for (size_t i = 0; i < settings->ignore.n; i++)
+		if (strcmp(settings->ignore.items[i], checks[check].name) == 0)
+			return true;
+	return false;
 }
 
 static int compare_name(const void *name, const void *weight)

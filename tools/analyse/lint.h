@@ -3,6 +3,7 @@
 #ifndef TOOLS_ANALYSE_LINT_H
 #define TOOLS_ANALYSE_LINT_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -23,8 +24,29 @@ enum lint_check {
 struct lint_settings {
 	const char *path;
 	struct string_list ignore; /* names of checks */
+	const char *against;       /* the unquantized model, NULL: none is given */
+	bool fix, force;
+	const char *out;           /* of fix */
 	unsigned threads;
 	bool json, quiet;
+	bool silent;               /* prints nothing: findings are counted */
+};
+
+struct lint;
+struct lint_place;
+
+/* What becomes of a finding. */
+struct lint_fate {
+	bool mended;
+	char text[1024]; /* what is mended, with what was and will be there, or why not; empty: nothing is said */
+};
+
+/* Decides about findings as they are found. */
+struct lint_mender {
+	int (*decide)(void *context, const struct lint *lint, enum lint_check check, const struct lint_place *place,
+	              struct lint_fate *fate, struct error *error);
+	void *context;
+	size_t n_mended, n_left; /* errors and warnings; notes that stay are not counted */
 };
 
 /* A quantized tensor. */
@@ -38,6 +60,8 @@ struct lint_weight {
 struct lint {
 	const struct lint_settings *settings;
 	const struct model *model;
+	const struct model *original;  /* the unquantized model, NULL: none is given */
+	struct lint_mender *mender;    /* NULL: nothing is mended */
 	bool ignored[N_LINT_CHECKS];
 	size_t n_weights;
 	struct lint_weight *weights; /* sorted by name */
@@ -50,9 +74,15 @@ struct lint {
 	struct arena arena;          /* names of weights */
 };
 
-/* Goes through all checks and prints what they find. EXIT_USAGE (an unknown name in `ignore`), EXIT_INPUT, EXIT_IO,
-   EXIT_MEMORY. */
-int lint_run(struct lint *lint, const struct lint_settings *settings, const struct model *model, struct error *error);
+/* Whether settings skip a check. */
+bool lint_ignores(const struct lint_settings *settings, enum lint_check check);
+
+/* Goes through all checks and prints what they find. The settings, models and mender are set, the rest is zeroed; lint_free()
+   follows in every case. EXIT_USAGE (an unknown name in `ignore`), EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+int lint_run(struct lint *lint, struct error *error);
+
+/* Prints the last line, or the last part of the JSON; `fixed` is a JSON object or NULL, and released. EXIT_MEMORY. */
+int lint_print_summary(const struct lint *lint, json_t *fixed, struct error *error);
 
 /* Whether it has quantized weights and none of them could be checked. */
 bool lint_unchecked(const struct lint *lint);
@@ -63,6 +93,8 @@ void lint_free(struct lint *lint);
 struct lint_place {
 	const struct file *file; /* NULL: the model as a whole */
 	const char *tensor;      /* NULL: none in particular */
+	size_t order;            /* of a nibble order that an original shows: its number in column_order.h, plus 1; 0: none does */
+	const char *missing;     /* of an input scale: its name; NULL: of none */
 };
 
 /* Prints a finding, unless the check is ignored. EXIT_MEMORY. */
@@ -79,6 +111,19 @@ const char *lint_check_name(enum lint_check check);
 /* The quantized tensor of that name, or NULL. */
 const struct lint_weight *lint_weight(const struct lint *lint, const char *name);
 
+/* The keys of lists of modules that are not quantized; ModelOpt's file beside config.json, whose `quantization` has such, too:
+   NULL if it is not there. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+enum { N_LINT_LIST_KEYS = 5 };
+extern const char *const lint_list_keys[N_LINT_LIST_KEYS];
+#define LINT_SECOND_CONFIG "hf_quant_config.json"
+int lint_second_config(const struct model *model, json_t **config, struct error *error);
+
+/* Whether a target of a group is a class of modules, and no name. */
+bool lint_is_class(const char *target);
+
+/* Whether a tensor is what loaders take for the weight of a Linear: also of those that are seldom quantized. */
+bool lint_is_linear(const struct model *model, const struct tensor *tensor);
+
 /* The groups of checks, in the order in which they run; the first makes the list of weights. */
 int lint_names(struct lint *lint, struct error *error);
 int lint_meaning(struct lint *lint, struct error *error);
@@ -86,6 +131,7 @@ int lint_config(struct lint *lint, struct error *error);
 int lint_shapes(struct lint *lint, struct error *error);
 int lint_fused(struct lint *lint, struct error *error);
 int lint_scaled(struct lint *lint, struct error *error);
+int lint_inputs(struct lint *lint, struct error *error);
 int lint_order(struct lint *lint, struct error *error);
 int lint_blocks(struct lint *lint, struct error *error);
 

@@ -156,7 +156,7 @@ static int find_tensor_scale(struct lint *lint, const struct looking *l, struct 
 	if (scale == NULL || (isnormal(x) && x > 0))
 		return EXIT_OK;
 	return lint_find(lint, LINT_TENSOR_SCALE,
-	                 &(struct lint_place){l->quantized.files[LAYOUT_TENSOR_SCALE], scale->name}, error, "it is %g",
+	                 &(struct lint_place){.file = l->quantized.files[LAYOUT_TENSOR_SCALE], .tensor = scale->name}, error, "it is %g",
 	                 (double)x);
 }
 
@@ -196,7 +196,7 @@ static int find_in_blocks(struct lint *lint, const struct looking *l, const stru
 static int lint_weight_data(struct lint *lint, struct transfer *transfer, const struct lint_weight *weight,
                             struct error *error)
 {
-	const struct lint_place place = {weight->file, weight->name};
+	const struct lint_place place = {.file = weight->file, .tensor = weight->name};
 	struct looking l = {.file = weight->file};
 	bool found;
 	int code = quantized_find(&l.quantized, &found, lint->model, weight->name, error);
@@ -342,7 +342,7 @@ static int find_bad_scale(struct lint *lint, const struct looking *l, const stru
 static int lint_plain_data(struct lint *lint, struct transfer *transfer, const struct model_tensor *at,
                            struct error *error)
 {
-	const struct lint_place place = {at->file, at->tensor->name};
+	const struct lint_place place = {.file = at->file, .tensor = at->tensor->name};
 	const bool scale = may_be_non_finite(at->tensor->dtype) && dtype_info(at->tensor->dtype)->bits > 8 &&
 	                   is_scale(lint->model, at->tensor->name);
 	struct looking l = {.file = at->file, .tensor = at->tensor, .is_scale = scale,

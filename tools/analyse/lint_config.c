@@ -13,143 +13,48 @@
 #include <sys/stat.h>
 
 #include "analyse/lint.h"
+#include "analyse/module_list.h"
 #include "base/suffix.h"
 #include "io/elements.h"
 #include "io/json.h"
 #include "io/member.h"
 #include "model/meaning.h"
-#include "model/pattern.h"
 #include "model/role.h"
 #include "model/section.h"
 
-#define HF_QUANT_CONFIG "hf_quant_config.json"
-
-/* Entries of one purpose. */
-struct entries {
-	size_t n, capacity;
-	const char **texts;        /* of the JSON */
-	struct patterns expressions; /* those after "re:" */
-	struct patterns names;       /* the others */
+const char *const lint_list_keys[N_LINT_LIST_KEYS] = {
+	"ignore", "modules_to_not_convert", "exclude", "ignored_layers", "exclude_modules",
 };
 
 struct config_check {
 	struct lint *lint;
 	json_t *hf_quant_config;  /* NULL: none */
-	struct entries ignored;
-	struct entries targets;   /* names of modules; without any, every linear one is meant */
+	struct module_list ignored;
+	struct module_list targets;   /* names of modules; without any, every linear one is meant */
 	bool targets_classes;     /* so too with the name of a class */
 	bool by_scales;           /* loaders go by scales, and no list says what is not quantized */
 	bool lists_optional;      /* or know it without a list */
-	char *module;             /* memory for a name */
-	size_t module_size;
+	struct module_name module;
 };
 
-static int add_entry(struct entries *entries, const char *text, struct error *error)
+int lint_second_config(const struct model *model, json_t **config, struct error *error)
 {
-	if (entries->n == entries->capacity) {
-		size_t more = entries->capacity == 0 ? 64 : 2 * entries->capacity;
-		const char **moved = realloc(entries->texts, more * sizeof *moved);
-
-		if (moved == NULL)
-			return fail_memory(error);
-		entries->texts = moved;
-		entries->capacity = more;
-	}
-	entries->texts[entries->n++] = text;
-	return EXIT_OK;
-}
-
-static int add_entries(struct entries *entries, const json_t *list, struct error *error)
-{
-	int code = EXIT_OK;
-	size_t i;
-	json_t *item;
-
-	json_array_foreach(list, i, item)
-		if (json_is_string(item) && code == EXIT_OK)
-			code = add_entry(entries, json_string_value(item), error);
-	return code;
-}
-
-static bool is_expression(const char *text)
-{
-	return strncmp(text, "re:", 3) == 0;
-}
-
-/* Sorts the entries, expressions first, and compiles both kinds. */
-static int compile_entries(struct entries *entries, const char *where, struct error *error)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < entries->n; i++)
-		if (is_expression(entries->texts[i])) {
-			const char *text = entries->texts[i];
-
-			entries->texts[i] = entries->texts[n];
-			entries->texts[n++] = text;
-		}
-	int code = patterns_compile(&entries->expressions, entries->texts, n, where, error);
-	if (code == EXIT_OK)
-		code = patterns_compile(&entries->names, entries->texts + n, entries->n - n, where, error);
-	return code == EXIT_USAGE ? EXIT_INPUT : code;
-}
-
-static void free_entries(struct entries *entries)
-{
-	patterns_free(&entries->expressions);
-	patterns_free(&entries->names);
-	free(entries->texts);
-}
-
-/* Whether an entry names the module: the whole, what it is in, or its end. The text is cut and mended. */
-static bool entries_match(const struct entries *entries, char *module)
-{
-	bool found = patterns_match(&entries->expressions, module) || patterns_match(&entries->names, module);
-
-	for (char *dot = strchr(module, '.'); dot != NULL && !found; dot = strchr(dot + 1, '.')) {
-		*dot = '\0';
-		found = patterns_match(&entries->names, module);
-		*dot = '.';
-		found |= patterns_match(&entries->names, dot + 1);
-	}
-	return found;
-}
-
-/* Sets c->module to the name of the module whose weight this is; *is_module is false if its name is that of no
-   module's weight. */
-static int set_module(struct config_check *c, const char *weight, bool *is_module, struct error *error)
-{
-	size_t n = suffix_stem(weight, ".weight");
-
-	*is_module = n != 0;
-	if (n == 0)
-		n = strlen(weight);
-	if (n + 1 > c->module_size) {
-		free(c->module);
-		c->module_size = 2 * (n + 1);
-		c->module = malloc(c->module_size);
-		if (c->module == NULL)
-			return fail_memory(error);
-	}
-	memcpy(c->module, weight, n);
-	c->module[n] = '\0';
-	return EXIT_OK;
-}
-
-static int read_hf_quant_config(struct config_check *c, struct error *error)
-{
-	const struct model *model = c->lint->model;
-	char *path = directory_member(model->directory, HF_QUANT_CONFIG);
+	char *path = directory_member(model->directory, LINT_SECOND_CONFIG);
 	struct stat status;
 	int code = EXIT_OK;
 
+	*config = NULL;
 	if (path == NULL)
 		return fail_memory(error);
 	if (lstat(path, &status) == 0 && (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)))
-		code = json_read_python(model->is_directory ? member_open : descriptor_open, path, CONFIG_BYTES_MAX,
-		                 &c->hf_quant_config, error);
+		code = json_read_python(model->is_directory ? member_open : descriptor_open, path, CONFIG_BYTES_MAX, config, error);
 	free(path);
 	return code;
+}
+
+bool lint_is_class(const char *target)
+{
+	return strpbrk(target, ".:*") == NULL;
 }
 
 static const json_t *quantization_config(const struct config_check *c)
@@ -157,45 +62,30 @@ static const json_t *quantization_config(const struct config_check *c)
 	return section_find(c->lint->model->config);
 }
 
-/* Modules of which a section for programs that go by scales says under their names that they are not quantized. */
-static int add_false(struct entries *entries, const json_t *section, struct error *error)
-{
-	int code = EXIT_OK;
-	const char *key;
-	json_t *value;
-
-	json_object_foreach((json_t *)(uintptr_t)section, key, value)
-		if (json_is_false(value) && code == EXIT_OK)
-			code = add_entry(entries, key, error);
-	return code;
-}
-
 static int read_lists(struct config_check *c, struct error *error)
 {
-	static const char *const keys[] = {"ignore", "modules_to_not_convert", "exclude", "ignored_layers",
-	                                   "exclude_modules"};
 	const json_t *hf = json_object_get(c->hf_quant_config, "quantization");
 	const json_t *groups = json_object_get(quantization_config(c), "config_groups");
 	const char *key;
 	json_t *group;
 	int code = EXIT_OK;
 
-	for (size_t i = 0; i < sizeof keys / sizeof keys[0] && code == EXIT_OK; i++) {
-		code = add_entries(&c->ignored, json_object_get(quantization_config(c), keys[i]), error);
+	for (size_t i = 0; i < N_LINT_LIST_KEYS && code == EXIT_OK; i++) {
+		code = module_list_add_array(&c->ignored, json_object_get(quantization_config(c), lint_list_keys[i]), error);
 		if (code == EXIT_OK)
-			code = add_entries(&c->ignored, json_object_get(hf, keys[i]), error);
+			code = module_list_add_array(&c->ignored, json_object_get(hf, lint_list_keys[i]), error);
 	}
 	json_object_foreach((json_t *)(uintptr_t)groups, key, group)
 		if (code == EXIT_OK)
-			code = add_entries(&c->targets, json_object_get(group, "targets"), error);
+			code = module_list_add_array(&c->targets, json_object_get(group, "targets"), error);
 	if (code == EXIT_OK && c->by_scales)
-		code = add_false(&c->ignored, quantization_config(c), error);
+		code = module_list_add_false(&c->ignored, quantization_config(c), error);
 	for (size_t i = 0; i < c->targets.n; i++)
-		c->targets_classes |= strpbrk(c->targets.texts[i], ".:*") == NULL;
+		c->targets_classes |= lint_is_class(c->targets.texts[i]);
 	if (code == EXIT_OK)
-		code = compile_entries(&c->ignored, "config.json: ignored modules", error);
+		code = module_list_compile(&c->ignored, "config.json: ignored modules", error);
 	if (code == EXIT_OK)
-		code = compile_entries(&c->targets, "config.json: targets", error);
+		code = module_list_compile(&c->targets, "config.json: targets", error);
 	return code;
 }
 
@@ -207,10 +97,10 @@ static int check_skipped(struct config_check *c, struct error *error)
 
 	for (size_t i = 0; i < lint->n_weights && code == EXIT_OK; i++) {
 		const struct lint_weight *weight = &lint->weights[i];
-		const struct lint_place place = {weight->file, weight->name};
+		const struct lint_place place = {.file = weight->file, .tensor = weight->name};
 
-		code = set_module(c, weight->name, &is_module, error);
-		if (code == EXIT_OK && entries_match(&c->ignored, c->module))
+		code = module_name_set(&c->module, weight->name, &is_module, error);
+		if (code == EXIT_OK && module_list_has(&c->ignored, c->module.text))
 			code = lint_find(c->lint, LINT_SKIPPED, &place, error,
 			                 "it is quantized (%s), and config.json lists its module as not",
 			                 mxfp_format_get_info(weight->format)->name);
@@ -218,8 +108,38 @@ static int check_skipped(struct config_check *c, struct error *error)
 	return code;
 }
 
-/* Whether a tensor is what loaders take for the weight of a Linear: also of those that are seldom quantized. */
-static bool is_linear(const struct model *model, const struct tensor *tensor)
+/* Whether a weight is the target of a group. */
+static int find_target(struct config_check *c, const struct lint_weight *weight, bool *found, struct error *error)
+{
+	bool is_module;
+	int code = module_name_set(&c->module, weight->name, &is_module, error);
+
+	*found = code == EXIT_OK && is_module && module_list_has(&c->targets, c->module.text);
+	return code;
+}
+
+/* Quantized weights that no group names, where groups have names of modules, and these are names that the files have, too. */
+static int check_targets(struct config_check *c, struct error *error)
+{
+	const struct lint *lint = c->lint;
+	bool any = false, found;
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < lint->n_weights && code == EXIT_OK && !any; i++)
+		code = find_target(c, &lint->weights[i], &any, error);
+	for (size_t i = 0; i < lint->n_weights && code == EXIT_OK && any; i++) {
+		const struct lint_weight *weight = &lint->weights[i];
+
+		code = find_target(c, weight, &found, error);
+		if (code == EXIT_OK && !found && suffix_stem(weight->name, ".weight") > 0)
+			code = lint_find(c->lint, LINT_SKIPPED, &(struct lint_place){.file = weight->file, .tensor = weight->name}, error,
+			                 "it is quantized (%s), and no target of config_groups in config.json names its module",
+			                 mxfp_format_get_info(weight->format)->name);
+	}
+	return code;
+}
+
+bool lint_is_linear(const struct model *model, const struct tensor *tensor)
 {
 	return elements_are_float(tensor->dtype) && tensor->rank == 2 &&
 	       role_of(&model->role_model, tensor).kind == ROLE_LINEAR;
@@ -233,13 +153,13 @@ static int check_unlisted(struct config_check *c, struct error *error)
 
 	for (size_t i = 0; i < model->n_tensors && code == EXIT_OK; i++) {
 		const struct tensor *tensor = model->by_name[i].tensor;
-		const struct lint_place place = {model->by_name[i].file, tensor->name};
+		const struct lint_place place = {.file = model->by_name[i].file, .tensor = tensor->name};
 
-		if (c->lint->is_part[i] || !is_linear(model, tensor))
+		if (c->lint->is_part[i] || !lint_is_linear(model, tensor))
 			continue;
-		code = set_module(c, tensor->name, &is_module, error);
-		if (code != EXIT_OK || !is_module || entries_match(&c->ignored, c->module) ||
-		    !(all || entries_match(&c->targets, c->module)))
+		code = module_name_set(&c->module, tensor->name, &is_module, error);
+		if (code != EXIT_OK || !is_module || module_list_has(&c->ignored, c->module.text) ||
+		    !(all || module_list_has(&c->targets, c->module.text)))
 			continue;
 		code = lint_find(c->lint, LINT_UNLISTED, &place, error,
 		                 "a linear weight of dtype %s, and config.json does not say that it is not quantized",
@@ -282,6 +202,8 @@ static int check_lists(struct config_check *c, struct error *error)
 		code = read_lists(c, error);
 	if (stated && code == EXIT_OK)
 		code = check_skipped(c, error);
+	if (stated && code == EXIT_OK && c->targets.n > 0 && !c->targets_classes)
+		code = check_targets(c, error);
 	if (stated && code == EXIT_OK && c->lint->n_weights > 0 && !c->by_scales &&
 	    !(c->lists_optional && c->ignored.n == 0))
 		code = check_unlisted(c, error);
@@ -295,12 +217,12 @@ int lint_config(struct lint *lint, struct error *error)
 
 	if (lint->model->config == NULL)
 		return EXIT_OK;
-	code = read_hf_quant_config(&c, error);
+	code = lint_second_config(lint->model, &c.hf_quant_config, error);
 	if (code == EXIT_OK)
 		code = check_lists(&c, error);
-	free_entries(&c.ignored);
-	free_entries(&c.targets);
+	module_list_free(&c.ignored);
+	module_list_free(&c.targets);
 	json_decref(c.hf_quant_config);
-	free(c.module);
+	free(c.module.text);
 	return code;
 }

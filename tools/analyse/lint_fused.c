@@ -70,7 +70,7 @@ static int compare_scales(struct lint *lint, const struct lint_weight *weight, c
 	code = see(&seen, &is_first, lint, fused, error);
 	if (code != EXIT_OK || !is_first || !(seen.least < seen.most))
 		return code;
-	return lint_find(lint, LINT_FUSED_SCALE, &(struct lint_place){weight->file, weight->name}, error,
+	return lint_find(lint, LINT_FUSED_SCALE, &(struct lint_place){.file = weight->file, .tensor = weight->name}, error,
 	                 "of its tensor scale, %.6g, and those of %s beside it the largest is %.4g times the smallest",
 	                 seen.first, seen.others, seen.most / seen.least);
 }

@@ -66,7 +66,7 @@ static int find_wrong(struct naming *n, const struct model_tensor *at, const cha
 		return EXIT_OK;
 	snprintf(n->last, sizeof n->last, "%s", text);
 	const struct model_tensor about = named_in(n->lint->model, text, at);
-	const struct lint_place place = {about.file, about.tensor->name};
+	const struct lint_place place = {.file = about.file, .tensor = about.tensor->name};
 	return lint_find(n->lint, LINT_PARTS, &place, n->error, "%s", without_place(text, &about));
 }
 
@@ -78,7 +78,7 @@ static int find_foreign(struct naming *n, const struct model_tensor *at, bool *f
 
 	*foreign = code == EXIT_OK && row < N_FOREIGN;
 	if (*foreign && codes == at->tensor) {
-		count(&n->foreign[row], &(struct lint_place){at->file, at->tensor->name});
+		count(&n->foreign[row], &(struct lint_place){.file = at->file, .tensor = at->tensor->name});
 		n->lint->has_foreign = true;
 		n->lint->names_unknown |= foreign_renames(row);
 	}
@@ -108,7 +108,7 @@ static bool is_bare(const struct tensor *tensor)
 
 static int add_weight(struct naming *n, const struct quantized *q, const char *name, const struct model_tensor *at)
 {
-	const struct lint_place place = {at->file, at->tensor->name};
+	const struct lint_place place = {.file = at->file, .tensor = at->tensor->name};
 	const struct file *file;
 	const struct tensor *plain = model_find(n->lint->model, name, &file);
 
@@ -127,7 +127,7 @@ static int add_weight(struct naming *n, const struct quantized *q, const char *n
 static int look_at(struct naming *n, size_t i)
 {
 	const struct model_tensor *at = &n->lint->model->by_name[i];
-	const struct lint_place place = {at->file, at->tensor->name};
+	const struct lint_place place = {.file = at->file, .tensor = at->tensor->name};
 	struct quantized q;
 	const char *name;
 	struct error wrong;

@@ -8,6 +8,9 @@
  *   - a norm's weights for the columns of what reads the norm's output, for the same reason.
  *
  * A model made without this symmetry, or with norms folded into its weights, gives no evidence and no finding.
+ *
+ * With the model that it was made from, each weight is compared with its own numbers there: rounding to 4 bits is an error of
+ * some hundredths of their squares, columns in another order one of about twice them.
  */
 #include "config.h"
 
@@ -44,6 +47,7 @@ static const struct order_reference {
 
 enum {
 	ROWS_READ = 512,      /* of a matrix whose columns are measured, from all over it */
+	ROWS_TURNED = 16,     /* of one whose columns lie in a row */
 	COLUMNS_READ = 1024,  /* of each row that is measured */
 	LENGTH_MAX = PIECE_ELEMENTS /* of rows that are looked at */
 };
@@ -62,7 +66,9 @@ struct order_check {
 	struct lint *lint;
 	double *columns, *reference; /* sizes, LENGTH_MAX each */
 	float *x;                    /* a row */
+	float *y;                    /* the same of the original */
 	uint8_t *codes, *scales;
+	size_t n_compared, n_alike;  /* weights that the original has, too; with its numbers, in some order */
 };
 
 static int find_source(const struct order_check *c, const char *name, struct matrix_source *source, bool *found,
@@ -178,7 +184,7 @@ static int compare(struct order_check *c, const struct lint_weight *weight, cons
 	column_order_compare(&order, c->columns, c->reference, (size_t)columns.cols);
 	if (!column_order_is_wrong(&order))
 		return EXIT_OK;
-	return lint_find(c->lint, LINT_NIBBLE_ORDER, &(struct lint_place){weight->file, weight->name}, error,
+	return lint_find(c->lint, LINT_NIBBLE_ORDER, &(struct lint_place){.file = weight->file, .tensor = weight->name}, error,
 	                 "its columns go with the %s of '%s' %s: rank correlation in blocks %.2f (z = %.1f), as they are "
 	                 "%.2f (z = %.1f)", rows.rank == 1 ? "numbers" : "rows", other, order.other,
 	                 order.other_correlation, order.other_z, order.correlation, order.z);
@@ -206,6 +212,150 @@ static int check_weight(struct order_check *c, const struct lint_weight *weight,
 	return code;
 }
 
+/* Squares of an original's numbers, and of what they differ by from those of a weight in each order; the last is the present
+   one. */
+struct differences {
+	double squares, of[COLUMN_ORDERS + 1];
+};
+
+static void add_differences(struct differences *sum, const float *x, const float *y, size_t n)
+{
+	for (size_t from = 0; from + COLUMN_GROUP <= n; from += COLUMN_GROUP)
+		for (size_t i = 0; i < COLUMN_GROUP; i++) {
+			const double here = (double)x[from + i], as_is = here - (double)y[from + i];
+
+			sum->squares += (double)y[from + i] * (double)y[from + i];
+			sum->of[COLUMN_ORDERS] += as_is * as_is;
+			for (size_t k = 0; k < COLUMN_ORDERS; k++) {
+				const double difference = here - (double)y[from + column_order_column(k, i)];
+
+				sum->of[k] += difference * difference;
+			}
+		}
+}
+
+/* Whether an order makes the numbers those of the original: rounding to 4 bits is an error of less than an eighth of their
+   squares, and anything else one of more than half of them; what is between is neither. */
+static bool fits_original(const struct differences *sum, size_t order)
+{
+	return sum->of[order] <= sum->squares / 8;
+}
+
+/* Whether columns are beyond doubt in one other order. */
+static bool find_order(const struct differences *sum, size_t *order)
+{
+	size_t n = 0;
+
+	for (size_t k = 0; k <= COLUMN_ORDERS; k++) {
+		if (sum->of[k] > sum->squares / 2)
+			continue;
+		if (k == COLUMN_ORDERS || !fits_original(sum, k))
+			return false;
+		*order = k;
+		n++;
+	}
+	return n == 1;
+}
+
+/* The original's tensor with the shape of a weight, in rows along its blocks; false if there is none. */
+static bool find_original(struct order_check *c, const struct lint_weight *weight, const struct matrix_source *source,
+                          struct tensor *original, const struct file **file, bool *memory)
+{
+	const struct tensor *found = model_find(c->lint->original, weight->name, file);
+	uint64_t rows, cols;
+
+	*memory = true;
+	if (found == NULL || !elements_are_float(found->dtype) || found->rank != source->rank)
+		return false;
+	*original = *found;
+	if (source->quantized.transposed)
+		*memory = role_turn(original, found, &c->lint->arena);
+	tensor_matrix(original, &rows, &cols);
+	for (unsigned i = 0; *memory && i < original->rank; i++)
+		if (original->shape[i] != source->quantized.shape.dims[i])
+			return false;
+	return *memory && cols <= LENGTH_MAX && rows > 0;
+}
+
+/* Sums over rows from all over the matrix; those that lie by columns in the original are read number by number. */
+static int sum_differences(struct order_check *c, struct differences *sum, const struct matrix_source *source,
+                           const struct tensor *original, const struct file *file, struct error *error)
+{
+	const uint64_t rows = source->quantized.rows, most = original->by_columns ? ROWS_TURNED : ROWS_READ;
+	const uint64_t n_rows = rows < most ? rows : most;
+	int code = EXIT_OK;
+
+	*sum = (struct differences){.squares = 0};
+	for (uint64_t i = 0; i < n_rows && code == EXIT_OK; i++) {
+		const uint64_t row = rows / n_rows * i;
+
+		code = read_row(c, source, row, (size_t)source->cols, error);
+		if (code == EXIT_OK)
+			code = elements_read(file, original, row * source->cols, c->y, (size_t)source->cols, error);
+		if (code == EXIT_OK)
+			add_differences(sum, c->x, c->y, (size_t)source->cols);
+	}
+	return code;
+}
+
+/* Compares a weight with the original's; *found is false if that has none of its shape. */
+static int compare_original(struct order_check *c, const struct lint_weight *weight, bool *found, struct error *error)
+{
+	const struct file *file;
+	struct matrix_source source;
+	struct differences sum;
+	struct tensor original;
+	bool memory = true;
+	size_t order = COLUMN_ORDERS;
+	int code = find_source(c, weight->name, &source, found, error);
+
+	if (code != EXIT_OK || !*found)
+		return code;
+	*found = find_original(c, weight, &source, &original, &file, &memory);
+	if (!memory)
+		return fail_memory(error);
+	if (!*found)
+		return EXIT_OK;
+	code = sum_differences(c, &sum, &source, &original, file, error);
+	c->n_compared++;
+	if (code != EXIT_OK)
+		return code;
+	const bool is_wrong = find_order(&sum, &order);
+	c->n_alike += is_wrong || fits_original(&sum, COLUMN_ORDERS);
+	if (!is_wrong)
+		return EXIT_OK;
+	return lint_find(c->lint, LINT_NIBBLE_ORDER, &(struct lint_place){.file = weight->file, .tensor = weight->name, .order = order + 1},
+	                 error, "it is that of '%.200s' %s: the error is %.3g of the squares of the numbers there, as it is %.3g",
+	                 c->lint->original->path, column_order_phrase(order), sum.of[order] / sum.squares,
+	                 sum.of[COLUMN_ORDERS] / sum.squares);
+}
+
+/* Whether the model is that which the weights were made from. */
+static int check_original(const struct order_check *c, struct error *error)
+{
+	const char *path = c->lint->original->path, *made = c->lint->model->path;
+
+	if (c->n_compared == 0)
+		return fail(error, EXIT_INPUT, "%s: has no unquantized tensor with the name and shape of a 4-bit weight of %s; give the model "
+		            "that it was made from, or leave out --against", path, made);
+	if (c->n_alike == 0)
+		return fail(error, EXIT_INPUT, "%s: its numbers are in no order those of a 4-bit weight of %s; give the model that it was made "
+		            "from, or leave out --against", path, made);
+	return EXIT_OK;
+}
+
+static int look_at_weight(struct order_check *c, const struct lint_weight *weight, struct error *error)
+{
+	bool found = false;
+	int code = EXIT_OK;
+
+	if (mxfp_format_get_info(mxfp_format_get_info(weight->format)->element)->bits != 4)
+		return EXIT_OK;
+	if (c->lint->original != NULL)
+		code = compare_original(c, weight, &found, error);
+	return code == EXIT_OK && !found ? check_weight(c, weight, error) : code;
+}
+
 int lint_order(struct lint *lint, struct error *error)
 {
 	struct order_check c = {.lint = lint};
@@ -214,17 +364,19 @@ int lint_order(struct lint *lint, struct error *error)
 	if (lint->ignored[LINT_NIBBLE_ORDER])
 		return EXIT_OK;
 	c.columns = malloc(2 * LENGTH_MAX * sizeof *c.columns);
-	c.x = malloc(LENGTH_MAX * (sizeof *c.x + 2));
+	c.x = malloc(LENGTH_MAX * (2 * sizeof *c.x + 2));
 	if (c.columns == NULL || c.x == NULL)
 		code = fail_memory(error);
 	else {
 		c.reference = c.columns + LENGTH_MAX;
-		c.codes = (uint8_t *)(c.x + LENGTH_MAX);
+		c.y = c.x + LENGTH_MAX;
+		c.codes = (uint8_t *)(c.y + LENGTH_MAX);
 		c.scales = c.codes + LENGTH_MAX;
 	}
 	for (size_t i = 0; i < lint->n_weights && code == EXIT_OK; i++)
-		if (mxfp_format_get_info(mxfp_format_get_info(lint->weights[i].format)->element)->bits == 4)
-			code = check_weight(&c, &lint->weights[i], error);
+		code = look_at_weight(&c, &lint->weights[i], error);
+	if (code == EXIT_OK && lint->original != NULL)
+		code = check_original(&c, error);
 	free(c.columns);
 	free(c.x);
 	return code;

@@ -30,7 +30,8 @@ static int ignore(struct lint *lint, const char *name, struct error *error)
 static int run_checks(struct lint *lint, struct error *error)
 {
 	static int (*const groups[])(struct lint *lint, struct error *error) = {
-		lint_names, lint_meaning, lint_config, lint_shapes, lint_fused, lint_scaled, lint_order, lint_blocks,
+		lint_names, lint_meaning, lint_config, lint_shapes, lint_fused, lint_inputs, lint_scaled, lint_order,
+		lint_blocks,
 	};
 	int code = EXIT_OK;
 
@@ -44,7 +45,7 @@ bool lint_unchecked(const struct lint *lint)
 	return lint->n_weights + lint->n_scaled == 0 && (lint->has_foreign || lint->refused);
 }
 
-static int print_summary(const struct lint *lint, struct error *error)
+int lint_print_summary(const struct lint *lint, json_t *fixed, struct error *error)
 {
 	const size_t *n = lint->counts;
 
@@ -52,33 +53,33 @@ static int print_summary(const struct lint *lint, struct error *error)
 		printf("%zu tensors, %zu quantized weights: errors %zu, warnings %zu, notes %zu%s\n",
 		       lint->model->n_tensors, lint->n_weights + lint->n_scaled, n[0], n[1], n[2],
 		       lint_unchecked(lint) ? "; nothing was checked, for mxfp reads none of the weights" : "");
+		json_decref(fixed);
 		return EXIT_OK;
 	}
 	fputs("\n],\n\"summary\": ", stdout);
-	int code = facts_print_part(stdout, json_pack("{s:o, s:I, s:I, s:b, s:I, s:I, s:I}", "path",
-	                                              facts_text(lint->model->path), "tensors",
-	                                              (json_int_t)lint->model->n_tensors, "quantized",
-	                                              (json_int_t)(lint->n_weights + lint->n_scaled), "checked",
-	                                              (int)!lint_unchecked(lint), "errors", (json_int_t)n[0],
-	                                              "warnings", (json_int_t)n[1], "notes", (json_int_t)n[2]),
-	                            JSON_INDENT(2), error);
+	json_t *facts = json_pack("{s:o, s:I, s:I, s:b, s:I, s:I, s:I}", "path", facts_text(lint->model->path), "tensors",
+	                          (json_int_t)lint->model->n_tensors, "quantized",
+	                          (json_int_t)(lint->n_weights + lint->n_scaled), "checked", (int)!lint_unchecked(lint),
+	                          "errors", (json_int_t)n[0], "warnings", (json_int_t)n[1], "notes", (json_int_t)n[2]);
+	if (lint->mender != NULL)
+		facts = facts_update(facts, fixed);
+	int code = facts_print_part(stdout, facts, JSON_INDENT(2), error);
 	fputs("\n}\n", stdout);
 	return code;
 }
 
-int lint_run(struct lint *lint, const struct lint_settings *settings, const struct model *model, struct error *error)
+int lint_run(struct lint *lint, struct error *error)
 {
+	const struct lint_settings *settings = lint->settings;
 	int code = EXIT_OK;
 
-	*lint = (struct lint){.settings = settings, .model = model};
 	for (size_t i = 0; i < settings->ignore.n && code == EXIT_OK; i++)
 		code = ignore(lint, settings->ignore.items[i], error);
 	if (code != EXIT_OK)
 		return code;
-	if (settings->json)
+	if (settings->json && !settings->silent)
 		fputs("{\n\"findings\": [", stdout);
-	code = run_checks(lint, error);
-	return code == EXIT_OK ? print_summary(lint, error) : code;
+	return run_checks(lint, error);
 }
 
 void lint_free(struct lint *lint)

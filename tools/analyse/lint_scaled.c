@@ -14,7 +14,7 @@ enum { SCALES_MAX = 1 << 16 }; /* at once */
 /* Looks at scales of some rows: at the first that is not positive. */
 static int look_at(struct lint *lint, const struct scaled *s, uint64_t first, uint64_t n_rows, bool *found, struct error *error)
 {
-	const struct lint_place place = {s->scales_file, s->scales.name};
+	const struct lint_place place = {.file = s->scales_file, .tensor = s->scales.name};
 	struct error wrong;
 	float *scales;
 	int code = scaled_read_scales(&scales, s, first, n_rows, &wrong);
@@ -56,7 +56,7 @@ int lint_scaled(struct lint *lint, struct error *error)
 		}
 		if (code == EXIT_OK && found && lint->model->formats != 0 &&
 		    (lint->model->formats >> dtype_info(at->tensor->dtype)->format & 1) == 0)
-			code = lint_find(lint, LINT_CONFIG, &(struct lint_place){at->file, at->tensor->name}, error,
+			code = lint_find(lint, LINT_CONFIG, &(struct lint_place){.file = at->file, .tensor = at->tensor->name}, error,
 			                 "it is %s with scales, and config.json says that weights are quantized otherwise",
 			                 dtype_info(at->tensor->dtype)->name);
 		const uint64_t rows = found ? scaled_grid_rows(&s) : 0, most = found ? SCALES_MAX / s.grid_cols + 1 : 1;

@@ -186,7 +186,7 @@ static int check_role(struct lint *lint, const struct lint_place *place, const s
 /* The same of one that is not quantized. */
 static int check_plain(struct lint *lint, const struct model_tensor *at, struct error *error)
 {
-	const struct lint_place place = {at->file, at->tensor->name};
+	const struct lint_place place = {.file = at->file, .tensor = at->tensor->name};
 	const struct role role = role_of(&lint->model->role_model, at->tensor);
 	struct arena arena = {0};
 	struct tensor whole;
@@ -206,7 +206,7 @@ static int check_shapes(struct lint *lint, const struct sizes *sizes, struct err
 	int code = EXIT_OK;
 
 	for (size_t i = 0; i < lint->n_weights && code == EXIT_OK; i++) {
-		const struct lint_place place = {lint->weights[i].file, lint->weights[i].name};
+		const struct lint_place place = {.file = lint->weights[i].file, .tensor = lint->weights[i].name};
 		struct quantized q;
 		bool found;
 
@@ -218,7 +218,7 @@ static int check_shapes(struct lint *lint, const struct sizes *sizes, struct err
 			                   &(struct tensor){.rank = q.shape.rank, .shape = q.shape.dims}, error);
 	}
 	for (size_t i = 0; i < model->n_tensors && code == EXIT_OK; i++) {
-		const struct lint_place place = {model->by_name[i].file, model->by_name[i].tensor->name};
+		const struct lint_place place = {.file = model->by_name[i].file, .tensor = model->by_name[i].tensor->name};
 
 		if (lint->is_part[i])
 			continue;
@@ -233,8 +233,13 @@ static int check_shapes(struct lint *lint, const struct sizes *sizes, struct err
 static bool is_there(const struct lint *lint, const char *name)
 {
 	const struct file *file;
+	struct quantized q;
+	struct error ignored;
+	bool found = false;
 
-	return lint_weight(lint, name) != NULL || model_find(lint->model, name, &file) != NULL;
+	if (lint_weight(lint, name) != NULL || model_find(lint->model, name, &file) != NULL)
+		return true;
+	return quantized_find(&q, &found, lint->model, name, &ignored) == EXIT_INPUT && found;
 }
 
 static int check_layer(struct lint *lint, uint64_t layer, struct error *error)
