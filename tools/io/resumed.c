@@ -71,6 +71,13 @@ int resumed_write(struct resumed *resumed, struct transfer *transfer, const stru
 	return code != EXIT_OK ? code : write_journal(resumed, &transfer->writer, resumed->n, error);
 }
 
+int resumed_secure(const struct resumed *resumed, const struct partial *partial, struct error *error)
+{
+	const int code = descriptor_sync(resumed->journal.fd, resumed->journal_path, error);
+
+	return code == EXIT_OK ? partial_sync(partial, error) : code;
+}
+
 void resumed_end(struct resumed *resumed)
 {
 	journal_close(&resumed->journal);

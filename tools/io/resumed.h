@@ -39,6 +39,10 @@ int resumed_begin(struct resumed *resumed, const struct partial *partial, const 
 int resumed_write(struct resumed *resumed, struct transfer *transfer, const struct resumed_job *job,
                   struct error *error);
 
+/* After the writer was closed: has the journal and both names of the file survive a crash, so that what the file was made of
+   may go. EXIT_IO. */
+int resumed_secure(const struct resumed *resumed, const struct partial *partial, struct error *error);
+
 void resumed_end(struct resumed *resumed);
 
 #endif

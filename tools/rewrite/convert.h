@@ -36,6 +36,7 @@ struct convert_settings {
 	struct part_choice part;
 	unsigned threads;
 	uint64_t memory_bytes; /* the most to use; 0: 64 MiB, or what the model needs */
+	bool delete_sources; /* each shard of the source once the output has what is made of it */
 	bool allow_rounding, dry_run, force, json, resume, quiet;
 };
 
@@ -108,6 +109,30 @@ int convert_plan(struct convert_plan *plan, const struct convert_settings *setti
                   struct error *error);
 
 void convert_plan_free(struct convert_plan *plan);
+
+/*
+ * With settings->delete_sources a shard goes when every tensor that is made from it is on the disk, with the journal that says so.
+ * OUT.partial keeps what of it opening and planning read, so that a later run finds the same model, and makes the same plan.
+ */
+struct convert_sources {
+	char *directory, *kept;
+};
+
+/* Before the model is opened: has shards read that an earlier run deleted, if this one resumes it. *complete: that run had
+   ended but for cleaning up, which is done now. EXIT_USAGE, EXIT_IO, EXIT_MEMORY; convert_sources_end() follows in every case, after
+   the model was closed. */
+int convert_sources_begin(struct convert_sources *sources, const struct convert_settings *settings, bool *complete, struct error *error);
+void convert_sources_end(struct convert_sources *sources);
+
+/* Refuses what cannot be deleted so. EXIT_USAGE, EXIT_IO. */
+int convert_check_delete(const struct convert_plan *plan, struct error *error);
+
+/* malloc'ed, for each file of the source: the last of the output that is made from it. NULL without memory. */
+size_t *convert_last_uses(const struct convert_plan *plan);
+
+/* After file `f` of the output is on the disk: deletes those of the source that no later one needs. EXIT_IO, EXIT_INPUT,
+   EXIT_MEMORY. */
+int convert_delete(const struct convert_plan *plan, const size_t *last, size_t f, struct error *error);
 
 /* Whether the output is one file, beside which nothing is written. */
 bool convert_makes_file(const struct convert_settings *settings);

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+"""Random quantized models whose tensors lie in five shards in random order: codes in one, their scales in another, fused tensors in several.
+Each in a directory of that which is given: mxfp4 and nvfp4 of compressed-tensors and ModelOpt, fp8 with scales that are F32 powers of two."""
+import json, os, random, struct, sys
+
+SHARDS, LAYERS, SIZE = 5, 2, 64
+work = sys.argv[1]
+draw = random.Random(39)
+NAMES = ["model.layers.%d.%s" % (layer, name) for layer in range(LAYERS) for name in
+         ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")]
+
+
+def some(n, low, high):
+    return bytes(draw.randint(low, high) for _ in range(n))
+
+
+def write(name, tensors, section):
+    """Every shard has a tensor that is no part of another, too."""
+    os.mkdir("%s/%s" % (work, name))
+    for i in range(SHARDS):
+        tensors["model.layers.%d.input_layernorm.weight" % i] = ("BF16", [SIZE], some(2 * SIZE, 0, 60))
+    place, shards = {}, [[] for _ in range(SHARDS)]
+    for tensor in tensors:
+        kept = tensor.endswith("layernorm.weight")
+        place[tensor] = int(tensor.split(".")[2]) if kept else draw.randrange(SHARDS)
+        shards[place[tensor]].append(tensor)
+    file = "model-%05d-of-00005.safetensors"
+    for i, names in enumerate(shards):
+        header, data = {"__metadata__": {"format": "pt"}}, b""
+        for tensor in names:
+            dtype, shape, these = tensors[tensor]
+            header[tensor] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(these)]}
+            data += these
+        text = json.dumps(header).encode()
+        with open("%s/%s/%s" % (work, name, file % (i + 1)), "wb") as out:
+            out.write(struct.pack("<Q", len(text)) + text + data)
+    with open("%s/%s/model.safetensors.index.json" % (work, name), "w") as out:
+        json.dump({"metadata": {}, "weight_map": {t: file % (i + 1) for t, i in place.items()}}, out)
+    with open("%s/%s/config.json" % (work, name), "w") as out:
+        json.dump({"model_type": "llama", "quantization_config": section}, out)
+    with open("%s/%s/tokenizer.json" % (work, name), "w") as out:
+        out.write("{}\n")
+
+
+tensors = {}
+for name in NAMES:
+    tensors[name + ".weight_packed"] = ("U8", [SIZE, SIZE // 2], some(SIZE * SIZE // 2, 0, 255))
+    tensors[name + ".weight_scale"] = ("U8", [SIZE, SIZE // 32], some(SIZE * SIZE // 32, 120, 130))
+write("mxfp4", tensors, {"quant_method": "compressed-tensors", "format": "mxfp4-pack-quantized"})
+
+# Scales of 128 x 128 blocks; a power of two is exact in MXFP8.
+tensors = {}
+for name in NAMES:
+    tensors[name + ".weight"] = ("F8_E4M3", [2 * SIZE, 2 * SIZE], some(4 * SIZE * SIZE, 0, 120))
+    tensors[name + ".weight_scale_inv"] = ("F32", [1, 1], struct.pack("<f", 2.0 ** draw.randint(-9, 3)))
+write("fp8", tensors, {"quant_method": "fp8", "weight_block_size": [128, 128]})
+
+# Fused tensors have one tensor scale, a power of two, whose reciprocal is exact. Scales are UE4M3 without NaN.
+tensors = {}
+for name in NAMES:
+    tensors[name + ".weight"] = ("U8", [SIZE, SIZE // 2], some(SIZE * SIZE // 2, 0, 255))
+    tensors[name + ".weight_scale"] = ("F8_E4M3", [SIZE, SIZE // 16], some(SIZE * SIZE // 16, 1, 126))
+    tensors[name + ".weight_scale_2"] = ("F32", [], struct.pack("<f", 2.0 ** -4))
+write("nvfp4", tensors, {"quant_method": "modelopt", "quant_algo": "W4A16_NVFP4"})
