@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Random quantized models whose tensors lie in five shards in random order: codes in one, their scales in another, fused tensors in several.
-Each in a directory of that which is given: mxfp4 and nvfp4 of compressed-tensors and ModelOpt, fp8 with scales that are F32 powers of two."""
+Each in a directory of that which is given: mxfp4 and nvfp4 of compressed-tensors and ModelOpt, fp8 with scales that are F32 powers of two,
+late, the same with others in the last shard."""
 import json, os, random, struct, sys
 
-SHARDS, LAYERS, SIZE = 5, 2, 64
+SHARDS, LAYERS, SIZE, FP8 = 5, 2, 512, 384 # a shard has more than the places by which a run that resumes knows it
 work = sys.argv[1]
 draw = random.Random(39)
 NAMES = ["model.layers.%d.%s" % (layer, name) for layer in range(LAYERS) for name in
@@ -11,11 +12,11 @@ NAMES = ["model.layers.%d.%s" % (layer, name) for layer in range(LAYERS) for nam
 
 
 def some(n, low, high):
-    return bytes(draw.randint(low, high) for _ in range(n))
+    return draw.randbytes(n).translate(bytes(low + i % (high + 1 - low) for i in range(256)))
 
 
-def write(name, tensors, section):
-    """Every shard has a tensor that is no part of another, too."""
+def write(name, tensors, section, late=None):
+    """Every shard has a tensor that is no part of another, too. late: scales of codes in the last shard, and of all in the shard of their codes."""
     os.mkdir("%s/%s" % (work, name))
     for i in range(SHARDS):
         tensors["model.layers.%d.input_layernorm.weight" % i] = ("BF16", [SIZE], some(2 * SIZE, 0, 60))
@@ -23,7 +24,12 @@ def write(name, tensors, section):
     for tensor in tensors:
         kept = tensor.endswith("layernorm.weight")
         place[tensor] = int(tensor.split(".")[2]) if kept else draw.randrange(SHARDS)
+        if late is not None:
+            place[tensor] = place.get(tensor.replace("_scale_inv", ""), place[tensor])
         shards[place[tensor]].append(tensor)
+    for tensor in tensors:
+        if late is not None and place.get(tensor.replace("_scale_inv", "")) == SHARDS - 1 and tensor.endswith("_scale_inv"):
+            tensors[tensor] = tensors[tensor][:2] + (late,)
     file = "model-%05d-of-00005.safetensors"
     for i, names in enumerate(shards):
         header, data = {"__metadata__": {"format": "pt"}}, b""
@@ -51,9 +57,10 @@ write("mxfp4", tensors, {"quant_method": "compressed-tensors", "format": "mxfp4-
 # Scales of 128 x 128 blocks; a power of two is exact in MXFP8.
 tensors = {}
 for name in NAMES:
-    tensors[name + ".weight"] = ("F8_E4M3", [2 * SIZE, 2 * SIZE], some(4 * SIZE * SIZE, 0, 120))
-    tensors[name + ".weight_scale_inv"] = ("F32", [1, 1], struct.pack("<f", 2.0 ** draw.randint(-9, 3)))
+    tensors[name + ".weight"] = ("F8_E4M3", [FP8, FP8], some(FP8 * FP8, 0, 120))
+    tensors[name + ".weight_scale_inv"] = ("F32", [3, 3], struct.pack("<9f", *(2.0 ** draw.randint(-9, 3) for _ in range(9))))
 write("fp8", tensors, {"quant_method": "fp8", "weight_block_size": [128, 128]})
+write("late", tensors, {"quant_method": "fp8", "weight_block_size": [128, 128]}, struct.pack("<9f", *[0.1] * 9))
 
 # Fused tensors have one tensor scale, a power of two, whose reciprocal is exact. Scales are UE4M3 without NaN.
 tensors = {}

@@ -72,6 +72,11 @@ char *partial_journal(const struct partial *partial, const char *name)
 	return member(partial, name, JOURNAL_SUFFIX);
 }
 
+char *partial_kept(const struct partial *partial, const char *name)
+{
+	return member(partial, name, KEPT_SUFFIX);
+}
+
 char *partial_state(const struct partial *partial, const char *name)
 {
 	return member(partial, name, STATE_SUFFIX);
@@ -132,7 +137,6 @@ static int clear(const struct partial *partial)
 		if (strcmp(name, LOCK) != 0 && strcmp(name, BUILT) != 0 && strcmp(name, APPEARING) != 0)
 			unlinkat(dirfd(directory), name, 0);
 	closedir(directory);
-	unlinkat(partial->at, APPEARING, 0); /* which tells until then why there is so little */
 	return 0;
 }
 
@@ -157,7 +161,8 @@ static bool is_only_copy(const struct partial *partial)
 
 static void remove_all(struct partial *partial)
 {
-	if (clear(partial) == 0 && unlinkat(partial->at, LOCK, 0) == 0)
+	/* What tells why there is so little goes last. */
+	if (clear(partial) == 0 && unlinkat(partial->at, LOCK, 0) == 0 && (unlinkat(partial->at, APPEARING, 0) == 0 || errno == ENOENT))
 		rmdir(partial->directory);
 }
 
@@ -252,11 +257,12 @@ static int check_fingerprint(const struct partial *partial, const json_t *now, c
 	const char *key = find_difference(now, then, now, false);
 	if (key == NULL)
 		key = find_difference(then, then, now, false);
+	const char *remedy = is_only_copy(partial) ? "give it as then: this has the only copy of shards that are deleted" : "--force starts over";
 	if (key != NULL)
-		code = fail(error, EXIT_USAGE, "%s: was begun with another %s: %s, and not %s; --force starts over",
-		            partial->directory, name_of(key), shown(then, key), shown(now, key));
+		code = fail(error, EXIT_USAGE, "%s: was begun with another %s: %s, and not %s; %s", partial->directory, name_of(key),
+		            shown(then, key), shown(now, key), remedy);
 	else if ((key = find_difference(now, then, now, true)) != NULL || (key = find_difference(then, then, now, true)) != NULL)
-		code = fail(error, EXIT_USAGE, "%s: was begun with another %s; --force starts over", partial->directory, key);
+		code = fail(error, EXIT_USAGE, "%s: was begun with another %s; %s", partial->directory, key, remedy);
 	json_decref(then);
 	return code == EXIT_OK && closed ? write_fingerprint(partial, now, error) : code;
 }
@@ -386,9 +392,6 @@ static int look(struct partial *partial, bool *kept, struct error *error)
 	if (code != EXIT_OK)
 		return code;
 	*kept = has(partial, FINGERPRINT);
-	if (!*kept && is_only_copy(partial))
-		return fail(error, EXIT_USAGE, "%s: has the only copy of shards that are deleted, but no " FINGERPRINT " to continue by; move "
-		            "it away", partial->directory);
 	if (!*kept) {
 		remove_all(partial);
 		close(partial->lock);
@@ -429,25 +432,39 @@ int partial_find_kept(const char *out, char **directory, bool *any, struct error
 	return code;
 }
 
+/* Removes what is left, unless there is something to continue. */
+static int clean(struct partial *partial, bool *appeared, bool *continues, struct error *error)
+{
+	int code = open_directory(partial, error);
+
+	if (code == EXIT_OK)
+		code = check_ours(partial, error);
+	if (code == EXIT_OK)
+		code = take_lock(partial, error);
+	if (code != EXIT_OK)
+		return code;
+	*appeared = has_appeared(partial);
+	*continues = !*appeared && has(partial, FINGERPRINT);
+	if (*appeared && partial->output.is_directory && has(partial, BUILT))
+		code = directory_check_ours(partial->output.temporary, error); /* what was replaced */
+	if (!*continues && code == EXIT_OK)
+		remove_all(partial);
+	return code;
+}
+
 int partial_clean(const struct partial_target *target, bool *appeared, struct error *error)
 {
 	struct partial partial;
 	struct stat status;
+	bool continues = false;
 	int code = partial_name(&partial, target, error);
 
 	*appeared = false;
-	if (code == EXIT_OK && lstat(partial.directory, &status) == 0) {
-		code = open_directory(&partial, error);
-		if (code == EXIT_OK)
-			code = check_ours(&partial, error);
-		if (code == EXIT_OK)
-			code = take_lock(&partial, error);
-		*appeared = code == EXIT_OK && has_appeared(&partial);
-		if (*appeared && partial.output.is_directory && has(&partial, BUILT))
-			code = directory_check_ours(partial.output.temporary, error); /* what was replaced */
-		if (*appeared && code == EXIT_OK)
-			remove_all(&partial);
-	}
+	if (code == EXIT_OK && lstat(partial.directory, &status) == 0)
+		code = clean(&partial, appeared, &continues, error);
+	/* Without anything to continue, an output that is there is told of before an input that is not. */
+	if (code == EXIT_OK && !*appeared && !continues)
+		code = output_check_commit(&partial.output, error);
 	partial_release(&partial);
 	return code;
 }

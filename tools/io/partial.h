@@ -63,13 +63,17 @@ char *partial_file(const struct partial *partial, const char *name);
 /* Returns the malloc'ed path of the file's journal. */
 char *partial_journal(const struct partial *partial, const char *name);
 
+/* Returns the malloc'ed path of what is kept of that file of the source. */
+char *partial_kept(const struct partial *partial, const char *name);
+
 /* Returns the malloc'ed path of a file that a run keeps for itself. */
 char *partial_state(const struct partial *partial, const char *name);
 
 /* The malloc'ed name of OUT.partial, and whether there is anything kept in it. EXIT_USAGE, EXIT_MEMORY. */
 int partial_find_kept(const char *out, char **directory, bool *any, struct error *error);
 
-/* Removes what is left of OUT.partial if OUT had appeared: *appeared. EXIT_USAGE, EXIT_IO, EXIT_MEMORY. */
+/* Removes what is left of OUT.partial if OUT had appeared: *appeared; else fails as partial_begin() would if there is nothing to
+   continue. EXIT_USAGE, EXIT_IO, EXIT_MEMORY. */
 int partial_clean(const struct partial_target *target, bool *appeared, struct error *error);
 
 /* Syncs OUT.partial, and the output in it if that is a directory. EXIT_IO. */

@@ -4,6 +4,7 @@
 #ifndef TOOLS_IO_RESUMED_H
 #define TOOLS_IO_RESUMED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,7 @@
 
 struct resumed {
 	char *path, *journal_path;      /* of the file, for its writer */
+	bool is_final;                  /* something is kept of a file of that name, which was deleted: this one is complete */
 	struct journal journal;
 	size_t n;                       /* items */
 	struct journal_record *records; /* one an item */

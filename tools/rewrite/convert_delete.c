@@ -37,7 +37,7 @@ int convert_sources_begin(struct convert_sources *sources, const struct convert_
 		return fail(error, EXIT_USAGE, "%s: is of a run that was stopped, and has the only copy of shards that are deleted; --resume "
 		            "continues it", sources->kept);
 	if (s->resume)
-		code = partial_clean(&(struct partial_target){.path = s->out, .as_file = convert_makes_file(s)}, complete, error);
+		code = partial_clean(&(struct partial_target){.path = s->out, .as_file = convert_makes_file(s), .force = s->force}, complete, error);
 	if (code != EXIT_OK || *complete)
 		return code;
 	sources->directory = source_directory(s->in);

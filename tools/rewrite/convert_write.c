@@ -482,11 +482,11 @@ static int begin(struct running *r, struct error *error)
 
 	json_prepare();
 	json_t *fingerprint = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "command", "convert", "--layout", s->layout->name, "--to",
-	                                s->to == OPTION_FORMAT_NONE ? "nothing" : mxfp_format_get_info(s->to)->name, "--rule",
+	                                s->to == OPTION_FORMAT_NONE ? "nothing" : mxfp_format_get_info(s->to)->name, "--allow-rounding",
+	                                s->allow_rounding ? "yes" : "no", "--rule",
 	                                s->allow_rounding ? choice_name(OPTION_RULE, s->rule) : "none", "--non-finite",
 	                                choice_name(OPTION_NON_FINITE, s->non_finite), "--decode-rest",
-	                                s->decode == OPTION_FORMAT_NONE ? "nothing" : mxfp_format_get_info(s->decode)->name,
-	                                "--allow-rounding", s->allow_rounding ? "yes" : "no");
+	                                s->decode == OPTION_FORMAT_NONE ? "nothing" : mxfp_format_get_info(s->decode)->name);
 	carry_fingerprint(&r->plan->carry, fingerprint);
 	const struct partial_target target = {s->out, convert_makes_file(s), s->force, s->resume, false, open_choices};
 	char part[32];
