@@ -92,11 +92,13 @@ static void use_all(const struct convert_plan *plan, size_t *last, const struct 
 	use(plan, last, entry->file, f);
 	for (int part = 0; part < N_LAYOUT_PARTS; part++)
 		use(plan, last, entry->quantized.files[part], f);
-	if (entry->source->decoder != NULL) {
-		const struct scaled *scaled = (const struct scaled *)(const void *)entry->source->decoder;
-
+	const struct scaled *scaled = scaled_of(entry->source->decoder);
+	if (scaled != NULL) {
 		use(plan, last, scaled->codes_file, f);
 		use(plan, last, scaled->scales_file, f);
+	} else if (entry->source->decoder != NULL) { /* of which it is not known what they read */
+		for (size_t i = 0; i < plan->model->n_files; i++)
+			use(plan, last, &plan->model->files[i], f);
 	}
 }
 
