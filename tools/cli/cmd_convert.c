@@ -37,6 +37,7 @@ static enum parsed parse(int argc, char **argv, struct convert_settings *s, stru
 	const struct option_spec options[] = {
 		{"output", 'o', OPTION_STRING, "OUT", "file or directory to write", &s->out},
 		{"to", 't', OPTION_BLOCK, "FORMAT", "format of the output; otherwise formats stay as they are", &s->to},
+		{"ignore", 0, OPTION_LIST, "PATTERN", "keep the format of matching tensors; may be repeated", &s->ignore},
 		{"layout", 'l', OPTION_LAYOUT, "LAYOUT", "tensor names, element order and config.json of the output",
 		 &texts->layout},
 		{"decode-rest", 0, OPTION_ELEMENT, "f32|bf16|f16",
@@ -72,6 +73,7 @@ static int check_used(const struct convert_settings *s, struct error *error)
 	const struct option_use uses[] = {
 		{"rule", changes && !mxfp_format_get_info(s->to)->tensor_scale, "--to with an MX format"},
 		{"non-finite", changes, "--to"},
+		{"ignore", changes, "--to"},
 		{NULL, true, NULL},
 	};
 
@@ -131,7 +133,7 @@ static int convert(const struct convert_settings *settings, const struct model *
 /* From or to a GGUF file, which has other names, and of which each tensor keeps its format. */
 static int convert_by_gguf(const struct convert_settings *s, struct model *model, bool to, struct error *error)
 {
-	static const char *const others[] = {"to", "decode-rest", "part", "mem", "dry-run", "delete-source-shards"};
+	static const char *const others[] = {"to", "ignore", "decode-rest", "part", "mem", "dry-run", "delete-source-shards"};
 	const struct to_gguf_settings gguf = {s->in, s->out, s->threads, s->allow_rounding, s->force, s->json, s->resume, s->quiet};
 
 	for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)

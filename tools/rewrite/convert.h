@@ -22,6 +22,7 @@
 #include "model/layout.h"
 #include "model/model.h"
 #include "model/part.h"
+#include "model/pattern.h"
 #include "model/quantized.h"
 #include "rewrite/convert_blocks.h"
 
@@ -31,6 +32,7 @@ struct convert_settings {
 	const char *in, *out;
 	const struct layout *layout;
 	enum mxfp_format to; /* of what is quantized; OPTION_FORMAT_NONE: stays as it is */
+	struct string_list ignore; /* patterns on names of tensors as they were before they were quantized: these keep their format */
 	int rule, non_finite; /* of blocks that it does not hold */
 	enum mxfp_format decode; /* for what the layout cannot hold: f32, bf16 or f16; OPTION_FORMAT_NONE: refuse it */
 	struct part_choice part;
@@ -76,6 +78,7 @@ struct convert_entry {
 	enum convert_what what;
 	const struct tensor *source;
 	const struct file *file;             /* it is in */
+	bool ignored;                        /* it keeps its format */
 	bool elsewhere;                      /* it belongs to another part of the output */
 	const char *name;                    /* of the tensor that was quantized */
 	struct quantized quantized;          /* unless copied */
@@ -98,6 +101,7 @@ struct convert_plan {
 	bool cache_lost; /* it cannot */
 	bool activations_lost; /* the source says how activations are quantized, and the output does not */
 	size_t *owners;  /* of the model's files, from 0: which part has what is made from each */
+	struct patterns ignored; /* settings->ignore */
 	struct carry carry;
 	const char *carried; /* its names, for metadata, if no quantization_config is there to list them; or NULL */
 	struct arena arena; /* names and shapes */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "io/facts.h"
 #include "io/file_safetensors.h"
 #include "io/resumed.h"
 #include "model/choices.h"
@@ -487,6 +488,13 @@ static int begin(struct running *r, struct error *error)
 	                                s->allow_rounding ? choice_name(OPTION_RULE, s->rule) : "none", "--non-finite",
 	                                choice_name(OPTION_NON_FINITE, s->non_finite), "--decode-rest",
 	                                s->decode == OPTION_FORMAT_NONE ? "nothing" : mxfp_format_get_info(s->decode)->name);
+	json_t *ignore = json_array();
+	for (size_t i = 0; i < s->ignore.n; i++)
+		json_array_append_new(ignore, facts_text(s->ignore.items[i]));
+	char *text = json_dumps(ignore, JSON_COMPACT);
+	json_object_set_new(fingerprint, "--ignore", json_string(text));
+	json_release(text);
+	json_decref(ignore);
 	carry_fingerprint(&r->plan->carry, fingerprint);
 	const struct partial_target target = {s->out, convert_makes_file(s), s->force, s->resume, false, open_choices};
 	char part[32];
