@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Random quantized models whose tensors lie in five shards in random order: codes in one, their scales in another, fused tensors in several.
+"""Random quantized models whose tensors lie in five shards, each in one of two by chance: codes in one, their scales in another, fused tensors in several.
 Each in a directory of that which is given: mxfp4 and nvfp4 of compressed-tensors and ModelOpt, fp8 with scales that are F32 powers of two,
 late, the same with others in the last shard."""
 import json, os, random, struct, sys
@@ -23,7 +23,8 @@ def write(name, tensors, section, late=None):
     place, shards = {}, [[] for _ in range(SHARDS)]
     for tensor in tensors:
         kept = tensor.endswith("layernorm.weight")
-        place[tensor] = int(tensor.split(".")[2]) if kept else draw.randrange(SHARDS)
+        module = next((i for i, name in enumerate(NAMES) if tensor.startswith(name + ".")), 0)
+        place[tensor] = int(tensor.split(".")[2]) if kept else min(module * SHARDS // len(NAMES) + draw.randrange(2), SHARDS - 1)
         if late is not None:
             place[tensor] = place.get(tensor.replace("_scale_inv", ""), place[tensor])
         shards[place[tensor]].append(tensor)

@@ -471,9 +471,17 @@ int partial_clean(const struct partial_target *target, bool *appeared, struct er
 
 int partial_sync(const struct partial *partial, struct error *error)
 {
-	const int code = partial->output.is_directory ? directory_sync(partial->output.temporary, error) : EXIT_OK;
+	char *parent = directory_of(partial->directory);
+	int code = parent == NULL ? fail_memory(error) : EXIT_OK;
 
-	return code == EXIT_OK ? directory_sync(partial->directory, error) : code;
+	if (code == EXIT_OK && partial->output.is_directory)
+		code = directory_sync(partial->output.temporary, error);
+	if (code == EXIT_OK)
+		code = directory_sync(partial->directory, error);
+	if (code == EXIT_OK)
+		code = directory_sync(parent, error);
+	free(parent);
+	return code;
 }
 
 int partial_commit(struct partial *partial, struct error *error)

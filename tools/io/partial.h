@@ -76,7 +76,7 @@ int partial_find_kept(const char *out, char **directory, bool *any, struct error
    continue. EXIT_USAGE, EXIT_IO, EXIT_MEMORY. */
 int partial_clean(const struct partial_target *target, bool *appeared, struct error *error);
 
-/* Syncs OUT.partial, and the output in it if that is a directory. EXIT_IO. */
+/* Syncs OUT.partial, the directory that it is in, and the output in it if that is a directory. EXIT_IO, EXIT_MEMORY. */
 int partial_sync(const struct partial *partial, struct error *error);
 
 /* Renames the output to OUT and removes OUT.partial. EXIT_USAGE, EXIT_IO, signals. */
