@@ -4,7 +4,7 @@ Each in a directory of that which is given: mxfp4 and nvfp4 of compressed-tensor
 late, the same with others in the last shard."""
 import json, os, random, struct, sys
 
-SHARDS, LAYERS, SIZE, FP8 = 5, 2, 512, 384 # a shard has more than the places by which a run that resumes knows it
+SHARDS, LAYERS, SIZE, FP8 = 5, 2, 1024, 640 # a shard has more than the places by which a run that resumes knows it
 work = sys.argv[1]
 draw = random.Random(39)
 NAMES = ["model.layers.%d.%s" % (layer, name) for layer in range(LAYERS) for name in
@@ -59,9 +59,9 @@ write("mxfp4", tensors, {"quant_method": "compressed-tensors", "format": "mxfp4-
 tensors = {}
 for name in NAMES:
     tensors[name + ".weight"] = ("F8_E4M3", [FP8, FP8], some(FP8 * FP8, 0, 120))
-    tensors[name + ".weight_scale_inv"] = ("F32", [3, 3], struct.pack("<9f", *(2.0 ** draw.randint(-9, 3) for _ in range(9))))
+    tensors[name + ".weight_scale_inv"] = ("F32", [5, 5], struct.pack("<25f", *(2.0 ** draw.randint(-9, 3) for _ in range(25))))
 write("fp8", tensors, {"quant_method": "fp8", "weight_block_size": [128, 128]})
-write("late", tensors, {"quant_method": "fp8", "weight_block_size": [128, 128]}, struct.pack("<9f", *[0.1] * 9))
+write("late", tensors, {"quant_method": "fp8", "weight_block_size": [128, 128]}, struct.pack("<25f", *[0.1] * 25))
 
 # Fused tensors have one tensor scale, a power of two, whose reciprocal is exact. Scales are UE4M3 without NaN.
 tensors = {}

@@ -39,7 +39,7 @@ step=$(fewer $step $((step * 8)))
 killed_everywhere() { # MODEL ARGUMENT...
 	local model=$1 at=0 ended=137 kills=0
 	shift
-	while [ $ended = 137 ] && [ $at -lt 600 ]; do
+	while [ $ended = 137 ] && [ $at -lt 4000 ]; do
 		at=$((at + step)) ended=0
 		fresh "$model"
 		IO_AT=$at IO_HOW=kill LD_PRELOAD=$shim "$mxfp" convert "$in" -o "$out" -q $option "$@" 2>/dev/null || ended=$?
