@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Random quantized models whose tensors lie in five shards, each in one of two by chance: codes in one, their scales in another, fused tensors in several.
 Each in a directory of that which is given: mxfp4 and nvfp4 of compressed-tensors and ModelOpt, fp8 with scales that are F32 powers of two,
-late, the same with others in the last shard."""
+late, the same with others in the last shard; fused, the tensors of mxfp4 with q, k and v in the first, third and fifth shard."""
 import json, os, random, struct, sys
 
 SHARDS, LAYERS, SIZE, FP8 = 5, 2, 1024, 640 # a shard has more than the places by which a run that resumes knows it
@@ -15,8 +15,8 @@ def some(n, low, high):
     return draw.randbytes(n).translate(bytes(low + i % (high + 1 - low) for i in range(256)))
 
 
-def write(name, tensors, section, late=None):
-    """Every shard has a tensor that is no part of another, too. late: scales of codes in the last shard, and of all in the shard of their codes."""
+def write(name, tensors, section, late=None, fused=None):
+    """Every shard has a tensor that is no part of another, too. fused: the shards of tensors by a part of their names. late: scales of codes in the last shard, and of all in the shard of their codes."""
     os.mkdir("%s/%s" % (work, name))
     for i in range(SHARDS):
         tensors["model.layers.%d.input_layernorm.weight" % i] = ("BF16", [SIZE], some(2 * SIZE, 0, 60))
@@ -28,6 +28,11 @@ def write(name, tensors, section, late=None):
         if late is not None:
             place[tensor] = place.get(tensor.replace("_scale_inv", ""), place[tensor])
         shards[place[tensor]].append(tensor)
+    for tensor in tensors if fused is not None else ():
+        if not tensor.endswith("layernorm.weight"):
+            place[tensor] = next((shard for part, shard in fused.items() if part in tensor), 1)
+    if fused is not None:
+        shards = [[tensor for tensor in tensors if place[tensor] == i] for i in range(SHARDS)]
     for tensor in tensors:
         if late is not None and place.get(tensor.replace("_scale_inv", "")) == SHARDS - 1 and tensor.endswith("_scale_inv"):
             tensors[tensor] = tensors[tensor][:2] + (late,)
@@ -54,6 +59,7 @@ for name in NAMES:
     tensors[name + ".weight_packed"] = ("U8", [SIZE, SIZE // 2], some(SIZE * SIZE // 2, 0, 255))
     tensors[name + ".weight_scale"] = ("U8", [SIZE, SIZE // 32], some(SIZE * SIZE // 32, 120, 130))
 write("mxfp4", tensors, {"quant_method": "compressed-tensors", "format": "mxfp4-pack-quantized"})
+write("fused", tensors, {"quant_method": "compressed-tensors", "format": "mxfp4-pack-quantized"}, None, {"q_proj": 0, "k_proj": 2, "v_proj": 4})
 
 # Scales of 128 x 128 blocks; a power of two is exact in MXFP8.
 tensors = {}
