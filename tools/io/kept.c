@@ -179,9 +179,11 @@ static bool parse_first(struct kept *kept, const char **text, uint64_t *hash)
 	if (strncmp(*text, magic, strlen(magic)) != 0)
 		return false;
 	*text += strlen(magic);
+	if (!number(text, ' ', &kept->size))
+		return false;
 	const bool before = **text == '-'; /* 1970 */
 	*text += before;
-	if (!number(text, ' ', &kept->size) || !number(text, ' ', &seconds) || !number(text, ' ', &nanoseconds) || !number(text, ' ', &n) ||
+	if (!number(text, ' ', &seconds) || !number(text, ' ', &nanoseconds) || !number(text, ' ', &n) ||
 	    n > RANGES_MAX)
 		return false;
 	*hash = strtoull(*text, &after, 16);
