@@ -56,6 +56,14 @@ for from in $layouts; do
 		same "data of $from to $to" "$data" "$(data 136 "$work/to.safetensors")"
 	done
 done
+# What --ignore matches stays bit for bit; the rest has 8 bits: code 1, 0.5, is 30 in E4M3, by the same scale.
+exits 0 "" convert "$work/compressed-tensors.safetensors" -o "$work/some.safetensors" --to mxfp8-e4m3 -q --ignore 'a.*'
+same "names with --ignore" "a.weight_packed 2,32 a.weight_scale 2,2" "$(echo $(listed "$work/some.safetensors") | cut -d ' ' -f 1-4)"
+same "summary of --ignore" "nothing else" "$("$mxfp" inspect "$work/some.safetensors" | grep -q 'experts.gate_up_proj .*F8_E4M3' && echo nothing else)"
+same "data with --ignore" "$plain$plain_scales" "$("$mxfp" convert "$work/some.safetensors" -o "$work/four.safetensors" --to mxfp4 -q -f &&
+	data 136 "$work/four.safetensors" | cut -c1-136)"
+exits 2 "convert: --ignore 'b.*': matches no quantized tensor" convert "$work/compressed-tensors.safetensors" -o "$work/x.safetensors" \
+	--to mxfp8-e4m3 --ignore 'b.*'
 # OpenAI's own names.
 sed 's/_blocks"/.blocks"/g;s/_scales"/.scales"/g' "$work/gpt-oss.safetensors" >"$work/openai.safetensors"
 exits 0 "" convert "$work/openai.safetensors" -o "$work/to.safetensors" -l quark -fq

@@ -95,7 +95,8 @@ merge every: output force json quiet
 convert rule=even | quantized -o OUT
 convert rule=even | quantized -o OUT --to nvfp4
 convert non-finite=propagate | quantized -o OUT
-convert every: part output to layout decode-rest allow-rounding mem threads force dry-run json resume quiet
+convert ignore=* | quantized -o OUT
+convert every: delete-source-shards part output to layout decode-rest allow-rounding mem threads force dry-run json resume quiet
 report rules=even | model --formats nvfp4
 report nvfp4-recipe=te | model --formats mxfp4
 report formats=mxfp4 | model --against quantized

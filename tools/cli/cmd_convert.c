@@ -37,6 +37,7 @@ static enum parsed parse(int argc, char **argv, struct convert_settings *s, stru
 	const struct option_spec options[] = {
 		{"output", 'o', OPTION_STRING, "OUT", "file or directory to write", &s->out},
 		{"to", 't', OPTION_BLOCK, "FORMAT", "format of the output; otherwise formats stay as they are", &s->to},
+		{"ignore", 0, OPTION_LIST, "PATTERN", "keep the format of matching tensors; may be repeated", &s->ignore},
 		{"layout", 'l', OPTION_LAYOUT, "LAYOUT", "tensor names, element order and config.json of the output",
 		 &texts->layout},
 		{"decode-rest", 0, OPTION_ELEMENT, "f32|bf16|f16",
@@ -48,6 +49,8 @@ static enum parsed parse(int argc, char **argv, struct convert_settings *s, stru
 		{"non-finite", 0, OPTION_NON_FINITE, "POLICY", "treatment of NaN and Inf that the format does not hold", &s->non_finite},
 		{"part", 0, OPTION_STRING, "I/N",
 		 "write only part I of N, to share the work among N machines; mxfp merge merges the parts", &texts->part},
+		{"delete-source-shards", 0, OPTION_FLAG, NULL,
+		 "delete each shard of IN once all that OUT needs of it is on the disk, for disks without room for both", &s->delete_sources},
 		{"mem", 0, OPTION_STRING, "BYTES", "the most memory to use; does not affect the output", &texts->memory},
 		{"threads", 0, OPTION_THREADS, "N",
 		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
@@ -70,6 +73,7 @@ static int check_used(const struct convert_settings *s, struct error *error)
 	const struct option_use uses[] = {
 		{"rule", changes && !mxfp_format_get_info(s->to)->tensor_scale, "--to with an MX format"},
 		{"non-finite", changes, "--to"},
+		{"ignore", changes, "--to"},
 		{NULL, true, NULL},
 	};
 
@@ -116,6 +120,8 @@ static int convert(const struct convert_settings *settings, const struct model *
 	struct convert_plan plan;
 	int code = convert_plan(&plan, settings, model, error);
 
+	if (code == EXIT_OK)
+		code = convert_check_delete(&plan, error);
 	if (code == EXIT_OK && !settings->dry_run)
 		code = convert_run(&plan, error);
 	if (code == EXIT_OK && (settings->json || !settings->quiet))
@@ -127,7 +133,7 @@ static int convert(const struct convert_settings *settings, const struct model *
 /* From or to a GGUF file, which has other names, and of which each tensor keeps its format. */
 static int convert_by_gguf(const struct convert_settings *s, struct model *model, bool to, struct error *error)
 {
-	static const char *const others[] = {"to", "decode-rest", "part", "mem", "dry-run"};
+	static const char *const others[] = {"to", "ignore", "decode-rest", "part", "mem", "dry-run", "delete-source-shards"};
 	const struct to_gguf_settings gguf = {s->in, s->out, s->threads, s->allow_rounding, s->force, s->json, s->resume, s->quiet};
 
 	for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
@@ -135,6 +141,22 @@ static int convert_by_gguf(const struct convert_settings *s, struct model *model
 			return fail(error, EXIT_USAGE, "convert: --%s: a model keeps its formats on the way to GGUF and back, as one file; leave it "
 			            "out, or convert or dequantize first", others[i]);
 	return to ? to_gguf(&gguf, model, error) : from_gguf(&gguf, s->layout, model, error);
+}
+
+static int open_and_convert(const struct convert_settings *settings, struct error *error)
+{
+	struct model model;
+	int code = meaning_open(&model, settings->in, settings->to != OPTION_FORMAT_NONE ? MEANING_FOLDS : MEANING_MOVES, error);
+
+	if (code != EXIT_OK)
+		return code;
+	const bool to = to_gguf_wanted(settings->out, &model), from = from_gguf_wanted(settings->out, &model);
+	if (to || from)
+		code = convert_by_gguf(settings, &model, to, error);
+	else
+		code = convert(settings, &model, error);
+	model_close(&model);
+	return code;
 }
 
 static int run(int argc, char **argv, struct error *error)
@@ -145,7 +167,6 @@ static int run(int argc, char **argv, struct error *error)
 		.non_finite = MXFP_NON_FINITE_ERROR,
 	};
 	struct texts texts = {0};
-	struct model model;
 
 	const enum parsed parsed = parse(argc, argv, &settings, &texts, error);
 	if (parsed != PARSED_RUN)
@@ -163,16 +184,15 @@ static int run(int argc, char **argv, struct error *error)
 		code = check(&settings, error);
 	if (code == EXIT_OK)
 		code = check_used(&settings, error);
+	struct convert_sources sources = {0};
+	bool complete = false;
 	if (code == EXIT_OK)
-		code = meaning_open(&model, settings.in, settings.to != OPTION_FORMAT_NONE ? MEANING_FOLDS : MEANING_MOVES, error);
-	if (code != EXIT_OK)
-		return code;
-	const bool to = to_gguf_wanted(settings.out, &model), from = from_gguf_wanted(settings.out, &model);
-	if (to || from)
-		code = convert_by_gguf(&settings, &model, to, error);
-	else
-		code = convert(&settings, &model, error);
-	model_close(&model);
+		code = convert_sources_begin(&sources, &settings, &complete, error);
+	if (code == EXIT_OK && !complete)
+		code = open_and_convert(&settings, error);
+	if (code == EXIT_OK && complete && !settings.quiet)
+		printf("%s was complete\n", settings.out);
+	convert_sources_end(&sources);
 	return code;
 }
 

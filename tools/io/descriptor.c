@@ -141,6 +141,19 @@ int descriptor_sync(int fd, const char *path, struct error *error)
 	return status == 0 ? EXIT_OK : fail_errno(error, path, "cannot write to the disk");
 }
 
+int descriptor_sync_directory(const char *path, struct error *error)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int code = EXIT_OK;
+
+	if (fd < 0)
+		return EXIT_OK;
+	if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EINTR)
+		code = fail_errno(error, path, "cannot write to the disk");
+	close(fd);
+	return code;
+}
+
 int descriptor_finish(int fd, const char *path, struct error *error)
 {
 	int status, code = EXIT_OK;

@@ -38,6 +38,9 @@ void descriptor_begin_sync(int fd);
 /* Syncs what was written so far, so that it survives a crash. EXIT_IO. */
 int descriptor_sync(int fd, const char *path, struct error *error);
 
+/* Syncs a directory. Some file systems cannot; that is not a failure. EXIT_IO. */
+int descriptor_sync_directory(const char *path, struct error *error);
+
 /* Syncs the file, and closes it even if that fails. EXIT_IO. */
 int descriptor_finish(int fd, const char *path, struct error *error);
 

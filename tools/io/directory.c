@@ -269,13 +269,5 @@ char *directory_of(const char *path)
 
 int directory_sync(const char *path, struct error *error)
 {
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int code = EXIT_OK;
-
-	if (fd < 0)
-		return EXIT_OK;
-	if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EINTR)
-		code = fail_errno(error, path, "cannot write to the disk");
-	close(fd);
-	return code;
+	return descriptor_sync_directory(path, error);
 }

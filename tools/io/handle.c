@@ -3,19 +3,26 @@
 
 #include "io/handle.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "io/descriptor.h"
+#include "io/kept.h"
 
 struct handle {
 	char *path;
 	descriptor_opener *opener;
 	struct stat status;   /* when it was opened */
+	bool is_kept;         /* it is what is kept of a file, which `status` is of */
+	char *name;           /* of that file */
+	struct stat opened;   /* of what has the descriptor */
+	struct kept kept;     /* what of it, or what was noted so far, which `lock` is for */
 	/* The others only with `lock` held. */
 	int fd;               /* -1: none at the moment */
 	unsigned users;       /* threads that are reading */
@@ -27,6 +34,10 @@ struct handle {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct handle *oldest, *newest;
 static unsigned long n_open;
+
+/* Those of handle_keep(). */
+static const char *kept_of, *kept_in;
+static bool notes;
 
 static void insert(struct handle *handle)
 {
@@ -84,7 +95,7 @@ static int reopen(struct handle *handle, struct error *error)
 	insert(handle);
 	if (fstat(handle->fd, &now) != 0)
 		code = fail_errno(error, handle->path, "cannot read");
-	else if (!is_same(&now, &handle->status))
+	else if (!is_same(&now, &handle->opened))
 		code = fail(error, EXIT_INPUT, "%s: has become another file while it was being read; start again",
 		            handle->path);
 	if (code != EXIT_OK)
@@ -116,10 +127,77 @@ static void release(struct handle *handle)
 	pthread_mutex_unlock(&lock);
 }
 
+/* Where what is kept of a file would be: malloc'ed, NULL without memory, or *wanted is false. */
+static char *kept_path(const char *path, bool *wanted)
+{
+	const size_t n = kept_of == NULL ? 0 : strlen(kept_of);
+
+	*wanted = n > 0 && strncmp(path, kept_of, n) == 0 && path[n] == '/' && path[n + strspn(path + n, "/")] != '\0' &&
+	          strchr(path + n + strspn(path + n, "/"), '/') == NULL;
+	if (!*wanted)
+		return NULL;
+	const char *name = strrchr(path, '/');
+	const size_t size = strlen(kept_in) + strlen(name) + sizeof KEPT_SUFFIX;
+	char *to = malloc(size);
+	if (to != NULL)
+		snprintf(to, size, "%s%s%s", kept_in, name, KEPT_SUFFIX);
+	return to;
+}
+
+/* Has the handle read what is kept of its file. */
+static int open_kept(struct handle *handle, char *path, struct error *error)
+{
+	uint64_t size;
+
+	handle->name = handle->path;
+	handle->path = path;
+	handle->is_kept = true;
+	handle->opener = descriptor_open;
+	make_room();
+	int code = descriptor_open(path, &handle->fd, &size, error);
+	if (code != EXIT_OK) {
+		handle->fd = -1;
+		return code;
+	}
+	insert(handle);
+	if (fstat(handle->fd, &handle->opened) != 0)
+		return fail_errno(error, path, "cannot open");
+	kept_free(&handle->kept);
+	code = kept_read(&handle->kept, handle->fd, path, error);
+	handle->status = handle->opened;
+	handle->status.st_size = (off_t)handle->kept.size;
+	handle->status.st_mtim = handle->kept.changed;
+	return code;
+}
+
+/* Opens a file, or what is kept of it. */
+static int open_new(struct handle *new, struct error *error)
+{
+	struct stat status;
+	bool wanted;
+	uint64_t size;
+	char *kept = kept_path(new->path, &wanted);
+
+	if (wanted && kept == NULL)
+		return fail_memory(error);
+	if (wanted && lstat(new->path, &status) != 0 && errno == ENOENT && lstat(kept, &status) == 0)
+		return open_kept(new, kept, error);
+	free(kept);
+	make_room();
+	int code = new->opener(new->path, &new->fd, &size, error);
+	if (code == EXIT_OK)
+		insert(new);
+	else
+		new->fd = -1;
+	if (code == EXIT_OK && fstat(new->fd, &new->status) != 0)
+		code = fail_errno(error, new->path, "cannot open");
+	new->opened = new->status;
+	return code;
+}
+
 int handle_open(struct handle **handle, descriptor_opener *opener, const char *path, struct error *error)
 {
 	struct handle *new = *handle = calloc(1, sizeof *new);
-	uint64_t size;
 
 	if (new == NULL)
 		return fail_memory(error);
@@ -130,14 +208,7 @@ int handle_open(struct handle **handle, descriptor_opener *opener, const char *p
 		return fail_memory(error);
 	descriptor_raise_limit();
 	pthread_mutex_lock(&lock);
-	make_room();
-	int code = opener(path, &new->fd, &size, error);
-	if (code == EXIT_OK)
-		insert(new);
-	else
-		new->fd = -1;
-	if (code == EXIT_OK && fstat(new->fd, &new->status) != 0)
-		code = fail_errno(error, path, "cannot open");
+	const int code = open_new(new, error);
 	pthread_mutex_unlock(&lock);
 	return code;
 }
@@ -188,6 +259,15 @@ static int read_parts(const struct handle *handle, uint64_t at, unsigned char *b
 	return code;
 }
 
+/* Notes what was read. */
+static int note(struct handle *handle, uint64_t at, size_t n, struct error *error)
+{
+	pthread_mutex_lock(&lock);
+	const int code = kept_add(&handle->kept, at, n, error);
+	pthread_mutex_unlock(&lock);
+	return code;
+}
+
 int handle_read(struct handle *handle, uint64_t at, void *bytes, size_t n, struct error *error)
 {
 	if (handle->n_parts > 0)
@@ -196,8 +276,79 @@ int handle_read(struct handle *handle, uint64_t at, void *bytes, size_t n, struc
 
 	if (code != EXIT_OK)
 		return code;
-	code = descriptor_read(handle->fd, handle->path, at, bytes, n, error);
+	uint64_t where = at;
+	if (handle->is_kept)
+		code = kept_find(&handle->kept, at, n, handle->name, &where, error);
+	if (code == EXIT_OK)
+		code = descriptor_read(handle->fd, handle->path, where, bytes, n, error);
 	release(handle);
+	return code == EXIT_OK && notes && !handle->is_kept ? note(handle, at, n, error) : code;
+}
+
+void handle_keep(const char *directory, const char *kept)
+{
+	kept_of = directory;
+	kept_in = kept;
+	notes = directory != NULL;
+}
+
+void handle_kept(void)
+{
+	notes = false;
+}
+
+bool handle_is_kept(const struct handle *handle)
+{
+	return handle->is_kept;
+}
+
+/* Writes what is kept, deletes the file, and takes its descriptor. */
+static int delete(struct handle *handle, const char *kept, struct error *error)
+{
+	struct stat now;
+
+	handle->kept.size = (uint64_t)handle->status.st_size;
+	handle->kept.changed = handle->status.st_mtim;
+	kept_sort(&handle->kept);
+	int code = kept_write(&handle->kept, handle->fd, handle->path, kept, error);
+	if (code == EXIT_OK)
+		code = descriptor_sync_directory(kept_in, error);
+	if (code != EXIT_OK)
+		return code;
+	if (lstat(handle->path, &now) != 0)
+		code = fail_errno(error, handle->path, "cannot delete");
+	else if (!is_same(&now, &handle->status))
+		code = fail(error, EXIT_INPUT, "%s: has become another file while it was being read, and is not deleted; start again",
+		            handle->path);
+	else if (unlink(handle->path) != 0)
+		code = fail_errno(error, handle->path, "cannot delete");
+	if (code != EXIT_OK)
+		unlink(kept);
+	return code;
+}
+
+int handle_delete(struct handle *handle, struct error *error)
+{
+	bool wanted;
+	char *kept = kept_path(handle->path, &wanted);
+
+	if (handle->is_kept || !wanted || kept == NULL) {
+		free(kept);
+		return handle->is_kept ? EXIT_OK : !wanted ? fail(error, EXIT_USAGE, "%s: is not in the directory", handle->path) : fail_memory(error);
+	}
+	int code = acquire(handle, error);
+	if (code == EXIT_OK) {
+		code = delete(handle, kept, error);
+		release(handle);
+	}
+	if (code != EXIT_OK) {
+		free(kept);
+		return code;
+	}
+	pthread_mutex_lock(&lock);
+	close_descriptor(handle);
+	code = open_kept(handle, kept, error);
+	pthread_mutex_unlock(&lock);
 	return code;
 }
 
@@ -221,6 +372,8 @@ void handle_close(struct handle *handle)
 	if (handle->fd >= 0)
 		close_descriptor(handle);
 	pthread_mutex_unlock(&lock);
+	kept_free(&handle->kept);
+	free(handle->name);
 	free(handle->path);
 	free(handle);
 }

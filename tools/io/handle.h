@@ -4,6 +4,7 @@
 #ifndef TOOLS_IO_HANDLE_H
 #define TOOLS_IO_HANDLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -31,6 +32,22 @@ int handle_read(struct handle *handle, uint64_t at, void *bytes, size_t n, struc
 
 /* Asks the system to forget what it has of the file in memory, so that reading it is reading from the disk. */
 void handle_uncache(struct handle *handle);
+
+/*
+ * For a run that deletes its inputs, file after file, once it has read them, and that a later run continues (kept.h). From
+ * handle_keep() on, what is read of each file is noted, until handle_kept(), and then no more; a file of the directory
+ * that is not there is read from what `kept` has of it, where that is enough. `kept` is a directory that may not be there. Both
+ * texts stay the caller's, until handle_keep(NULL, NULL).
+ */
+void handle_keep(const char *directory, const char *kept);
+void handle_kept(void);
+
+/* Whether the file is gone, and read from what is kept of it. */
+bool handle_is_kept(const struct handle *handle);
+
+/* Writes what was noted to `kept` and syncs that, deletes the file, if it is still the one that was opened, and reads
+   from `kept` from then on. No thread reads it meanwhile. EXIT_IO, EXIT_INPUT, EXIT_MEMORY. */
+int handle_delete(struct handle *handle, struct error *error);
 
 /* NULL is fine. */
 void handle_close(struct handle *handle);

@@ -18,6 +18,7 @@
 #include "io/directory.h"
 #include "io/facts.h"
 #include "io/json.h"
+#include "io/kept.h"
 
 #define BUILT "output"
 #define FINGERPRINT "fingerprint.json"
@@ -71,6 +72,11 @@ char *partial_journal(const struct partial *partial, const char *name)
 	return member(partial, name, JOURNAL_SUFFIX);
 }
 
+char *partial_kept(const struct partial *partial, const char *name)
+{
+	return member(partial, name, KEPT_SUFFIX);
+}
+
 char *partial_state(const struct partial *partial, const char *name)
 {
 	return member(partial, name, STATE_SUFFIX);
@@ -91,7 +97,7 @@ static bool is_ours(const struct partial *partial, const char *name)
 			return true;
 	if (strcmp(name, BUILT) == 0)
 		return has(partial, FINGERPRINT);
-	return suffix_stem(name, JOURNAL_SUFFIX) != 0 || suffix_stem(name, STATE_SUFFIX) != 0;
+	return suffix_stem(name, JOURNAL_SUFFIX) != 0 || suffix_stem(name, STATE_SUFFIX) != 0 || suffix_stem(name, KEPT_SUFFIX) != 0;
 }
 
 static int check_ours(const struct partial *partial, struct error *error)
@@ -128,15 +134,35 @@ static int clear(const struct partial *partial)
 	if (directory == NULL)
 		return -1;
 	while ((name = directory_next(directory)) != NULL)
-		if (strcmp(name, LOCK) != 0 && strcmp(name, BUILT) != 0)
+		if (strcmp(name, LOCK) != 0 && strcmp(name, BUILT) != 0 && strcmp(name, APPEARING) != 0)
 			unlinkat(dirfd(directory), name, 0);
 	closedir(directory);
 	return 0;
 }
 
+/* Whether anything is kept of deleted files in a directory; a directory that cannot be read has nothing. */
+static bool has_kept(const char *path)
+{
+	DIR *directory = opendir(path);
+	const char *name = NULL;
+
+	while (directory != NULL && (name = directory_next(directory)) != NULL && suffix_stem(name, KEPT_SUFFIX) == 0)
+		;
+	if (directory != NULL)
+		closedir(directory);
+	return name != NULL;
+}
+
+/* Whether the output is the only copy of something. */
+static bool is_only_copy(const struct partial *partial)
+{
+	return partial->at >= 0 && has(partial, BUILT) && has_kept(partial->directory);
+}
+
 static void remove_all(struct partial *partial)
 {
-	if (clear(partial) == 0 && unlinkat(partial->at, LOCK, 0) == 0)
+	/* What tells why there is so little goes last. */
+	if (clear(partial) == 0 && unlinkat(partial->at, LOCK, 0) == 0 && (unlinkat(partial->at, APPEARING, 0) == 0 || errno == ENOENT))
 		rmdir(partial->directory);
 }
 
@@ -179,7 +205,40 @@ static const char *name_of(const char *key)
 	return strncmp(key, prefix, sizeof prefix - 1) == 0 ? key + sizeof prefix - 1 : key;
 }
 
-static int check_fingerprint(const struct partial *partial, const json_t *now, struct error *error)
+/* Takes the choices of this run where that one had left them open; whether there were any. */
+static bool close_choices(json_t *then, const json_t *now, const struct partial_open_choice *open)
+{
+	bool any = false;
+
+	for (; open != NULL && open->key != NULL; open++) {
+		const char *was = json_string_value(json_object_get(then, open->key)), *is = json_string_value(json_object_get(now, open->key));
+
+		if (was == NULL || is == NULL || strcmp(was, open->value) != 0 || strcmp(was, is) == 0)
+			continue;
+		json_object_set_new(then, open->key, json_string(is));
+		any = true;
+	}
+	return any;
+}
+
+static int write_fingerprint(const struct partial *partial, const json_t *fingerprint, struct error *error)
+{
+	char *path = directory_member(partial->directory, FINGERPRINT);
+	char *early = directory_member(partial->directory, FINGERPRINT_NEW);
+	int code = path == NULL || early == NULL ? fail_memory(error) : EXIT_OK;
+
+	if (code == EXIT_OK) {
+		unlink(early);
+		code = facts_write_file(early, fingerprint, error);
+	}
+	if (code == EXIT_OK && rename(early, path) != 0)
+		code = fail_errno(error, path, "cannot create");
+	free(path);
+	free(early);
+	return code;
+}
+
+static int check_fingerprint(const struct partial *partial, const json_t *now, const struct partial_open_choice *open, struct error *error)
 {
 	char *path = directory_member(partial->directory, FINGERPRINT);
 	json_t *then = NULL;
@@ -188,17 +247,24 @@ static int check_fingerprint(const struct partial *partial, const json_t *now, s
 	free(path);
 	if (code != EXIT_OK)
 		return code;
+	json_prepare();
+	const bool closed = close_choices(then, now, open);
+	if (json_out_of_memory()) {
+		json_decref(then);
+		return fail_memory(error);
+	}
 	/* Hashes last: most follow from what can be shown. */
 	const char *key = find_difference(now, then, now, false);
 	if (key == NULL)
 		key = find_difference(then, then, now, false);
+	const char *remedy = is_only_copy(partial) ? "give it as then: this has the only copy of shards that are deleted" : "--force starts over";
 	if (key != NULL)
-		code = fail(error, EXIT_USAGE, "%s: was begun with another %s: %s, and not %s; --force starts over",
-		            partial->directory, name_of(key), shown(then, key), shown(now, key));
+		code = fail(error, EXIT_USAGE, "%s: was begun with another %s: %s, and not %s; %s", partial->directory, name_of(key),
+		            shown(then, key), shown(now, key), remedy);
 	else if ((key = find_difference(now, then, now, true)) != NULL || (key = find_difference(then, then, now, true)) != NULL)
-		code = fail(error, EXIT_USAGE, "%s: was begun with another %s; --force starts over", partial->directory, key);
+		code = fail(error, EXIT_USAGE, "%s: was begun with another %s; %s", partial->directory, key, remedy);
 	json_decref(then);
-	return code;
+	return code == EXIT_OK && closed ? write_fingerprint(partial, now, error) : code;
 }
 
 /* Writes device and inode of a path as text; empty if it does not exist. */
@@ -251,27 +317,17 @@ static int make_built(const struct partial *partial, struct error *error)
 /* Begins in an existing OUT.partial that holds nothing worth keeping. */
 static int begin_new(struct partial *partial, const json_t *fingerprint, struct error *error)
 {
-	char *path = directory_member(partial->directory, FINGERPRINT);
-	char *early = directory_member(partial->directory, FINGERPRINT_NEW);
-	int code = EXIT_OK;
+	int code = clear(partial) != 0 ? fail_errno(error, partial->directory, "cannot remove what is in it") : EXIT_OK;
 
-	if (path == NULL || early == NULL)
-		code = fail_memory(error);
-	else if (clear(partial) != 0)
-		code = fail_errno(error, partial->directory, "cannot remove what is in it");
 	if (code == EXIT_OK)
-		code = facts_write_file(early, fingerprint, error);
-	if (code == EXIT_OK && rename(early, path) != 0)
-		code = fail_errno(error, path, "cannot create");
-	free(path);
-	free(early);
+		code = write_fingerprint(partial, fingerprint, error);
 	return code != EXIT_OK ? code : make_built(partial, error);
 }
 
 /* Continues an earlier run, however little it had begun. */
-static int resume(struct partial *partial, const json_t *fingerprint, struct error *error)
+static int resume(struct partial *partial, const struct partial_target *target, const json_t *fingerprint, struct error *error)
 {
-	int code = check_fingerprint(partial, fingerprint, error);
+	int code = check_fingerprint(partial, fingerprint, target->open, error);
 
 	partial->appeared = code == EXIT_OK && has_appeared(partial);
 	if (code != EXIT_OK || partial->appeared)
@@ -313,7 +369,10 @@ static int begin_again(struct partial *partial, const struct partial_target *tar
                        struct error *error)
 {
 	if (target->resume)
-		return resume(partial, fingerprint, error);
+		return resume(partial, target, fingerprint, error);
+	if (is_only_copy(partial))
+		return fail(error, EXIT_USAGE, "%s: is of a run that was stopped, and has the only copy of shards that are deleted; --resume continues "
+		            "it%s", partial->directory, target->never_resumes ? " in mxfp convert" : "");
 	if (!target->force)
 		return fail(error, EXIT_USAGE, "%s: is of a run that was stopped; %s--force starts over", partial->directory,
 		            target->never_resumes ? "" : "--resume continues it, ");
@@ -356,6 +415,75 @@ int partial_begin(struct partial *partial, const struct partial_target *target, 
 	return kept ? begin_again(partial, target, fingerprint, error) : begin_first(partial, fingerprint, error);
 }
 
+int partial_find_kept(const char *out, char **directory, bool *any, struct error *error)
+{
+	struct partial partial;
+	int code = partial_name(&partial, &(struct partial_target){.path = out}, error);
+
+	*any = false;
+	*directory = NULL;
+	if (code == EXIT_OK) {
+		*directory = strdup(partial.directory);
+		code = *directory == NULL ? fail_memory(error) : EXIT_OK;
+	}
+	if (code == EXIT_OK)
+		*any = has_kept(*directory);
+	partial_release(&partial);
+	return code;
+}
+
+/* Removes what is left, unless there is something to continue. */
+static int clean(struct partial *partial, bool *appeared, bool *continues, struct error *error)
+{
+	int code = open_directory(partial, error);
+
+	if (code == EXIT_OK)
+		code = check_ours(partial, error);
+	if (code == EXIT_OK)
+		code = take_lock(partial, error);
+	if (code != EXIT_OK)
+		return code;
+	*appeared = has_appeared(partial);
+	*continues = !*appeared && has(partial, FINGERPRINT);
+	if (*appeared && partial->output.is_directory && has(partial, BUILT))
+		code = directory_check_ours(partial->output.temporary, error); /* what was replaced */
+	if (!*continues && code == EXIT_OK)
+		remove_all(partial);
+	return code;
+}
+
+int partial_clean(const struct partial_target *target, bool *appeared, struct error *error)
+{
+	struct partial partial;
+	struct stat status;
+	bool continues = false;
+	int code = partial_name(&partial, target, error);
+
+	*appeared = false;
+	if (code == EXIT_OK && lstat(partial.directory, &status) == 0)
+		code = clean(&partial, appeared, &continues, error);
+	/* Without anything to continue, an output that is there is told of before an input that is not. */
+	if (code == EXIT_OK && !*appeared && !continues)
+		code = output_check_commit(&partial.output, error);
+	partial_release(&partial);
+	return code;
+}
+
+int partial_sync(const struct partial *partial, struct error *error)
+{
+	char *parent = directory_of(partial->directory);
+	int code = parent == NULL ? fail_memory(error) : EXIT_OK;
+
+	if (code == EXIT_OK && partial->output.is_directory)
+		code = directory_sync(partial->output.temporary, error);
+	if (code == EXIT_OK)
+		code = directory_sync(partial->directory, error);
+	if (code == EXIT_OK)
+		code = directory_sync(parent, error);
+	free(parent);
+	return code;
+}
+
 int partial_commit(struct partial *partial, struct error *error)
 {
 	int code = EXIT_OK;
@@ -376,14 +504,15 @@ int partial_commit(struct partial *partial, struct error *error)
 int partial_end(struct partial *partial, int code, struct error *error)
 {
 	const bool may_go_on = code == EXIT_IO || code == EXIT_MEMORY || code > EXIT_SIGNAL;
+	const size_t n = code != EXIT_OK ? strlen(error->text) : 0;
 
-	if (may_go_on && !partial->transient) {
-		size_t n = strlen(error->text);
-
+	if (may_go_on && !partial->transient)
 		snprintf(error->text + n, sizeof error->text - n, "; --resume continues");
-	} else if (code != EXIT_OK) {
+	else if (code != EXIT_OK && is_only_copy(partial))
+		snprintf(error->text + n, sizeof error->text - n, "; %.600s stays, because it has the only copy of shards that are deleted: with that "
+		         "mended, --resume continues", partial->directory);
+	else if (code != EXIT_OK)
 		remove_all(partial);
-	}
 	return code;
 }
 

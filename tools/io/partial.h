@@ -6,11 +6,13 @@
  *   fingerprint.json  all that decides the bytes of the output: a run continues only one with its own fingerprint
  *   NAME.journal      which tensors of file NAME are on the disk (journal.h)
  *   NAME.state        what a run keeps for itself until it is done
+ *   NAME.kept         what is kept of a file of the source that was deleted once the output had all of it (kept.h)
  *   appearing         which directory or file is about to become OUT, to tell a run that was stopped during the rename
  *                     from one that was stopped before
  *   lock              locked by the running process
  *
- * The fingerprint is written first and removed first, so a directory without one has nothing worth keeping.
+ * The fingerprint is written first and removed first, so a directory without one has nothing worth keeping. With a file
+ * NAME.kept, `output` is the only copy of what was in NAME: until it has become OUT, nothing removes it, `force` included.
  */
 #ifndef TOOLS_IO_PARTIAL_H
 #define TOOLS_IO_PARTIAL_H
@@ -21,10 +23,16 @@
 #include "base/error.h"
 #include "io/output.h"
 
+/* A choice with which a run writes what it would with any other, or ends: one that continues it may have another. */
+struct partial_open_choice {
+	const char *key, *value; /* of the fingerprint */
+};
+
 struct partial_target {
 	const char *path;
 	bool as_file, force, resume;
 	bool never_resumes; /* the command cannot continue a run */
+	const struct partial_open_choice *open; /* the last has no key; NULL: none */
 };
 
 struct partial {
@@ -55,14 +63,27 @@ char *partial_file(const struct partial *partial, const char *name);
 /* Returns the malloc'ed path of the file's journal. */
 char *partial_journal(const struct partial *partial, const char *name);
 
+/* Returns the malloc'ed path of what is kept of that file of the source. */
+char *partial_kept(const struct partial *partial, const char *name);
+
 /* Returns the malloc'ed path of a file that a run keeps for itself. */
 char *partial_state(const struct partial *partial, const char *name);
+
+/* The malloc'ed name of OUT.partial, and whether there is anything kept in it. EXIT_USAGE, EXIT_MEMORY. */
+int partial_find_kept(const char *out, char **directory, bool *any, struct error *error);
+
+/* Removes what is left of OUT.partial if OUT had appeared: *appeared; else fails as partial_begin() would if there is nothing to
+   continue. EXIT_USAGE, EXIT_IO, EXIT_MEMORY. */
+int partial_clean(const struct partial_target *target, bool *appeared, struct error *error);
+
+/* Syncs OUT.partial, the directory that it is in, and the output in it if that is a directory. EXIT_IO, EXIT_MEMORY. */
+int partial_sync(const struct partial *partial, struct error *error);
 
 /* Renames the output to OUT and removes OUT.partial. EXIT_USAGE, EXIT_IO, signals. */
 int partial_commit(struct partial *partial, struct error *error);
 
 /* Follows partial_begin() in every case. OUT.partial stays if `code` is that of a signal or of a failure that may go
-   away, and the error's text says so; else nothing is left. Returns `code`. */
+   away, or if it has what is kept of deleted files, and the error's text says so; else nothing is left. Returns `code`. */
 int partial_end(struct partial *partial, int code, struct error *error);
 
 /* Releases what partial_name() took. Always called last. */

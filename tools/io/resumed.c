@@ -23,7 +23,10 @@ int resumed_begin(struct resumed *resumed, const struct partial *partial, const 
 		.n = n,
 		.records = calloc(n + 1, sizeof *resumed->records),
 	};
-	if (resumed->path == NULL || resumed->journal_path == NULL || resumed->records == NULL)
+	char *kept = partial_kept(partial, name);
+	resumed->is_final = kept != NULL && access(kept, F_OK) == 0;
+	free(kept);
+	if (kept == NULL || resumed->path == NULL || resumed->journal_path == NULL || resumed->records == NULL)
 		return fail_memory(error);
 	return journal_open(&resumed->journal, resumed->journal_path, resumed->records, n, error);
 }
@@ -31,6 +34,9 @@ int resumed_begin(struct resumed *resumed, const struct partial *partial, const 
 static int open_writer(const struct resumed *resumed, struct writer *writer, struct error *error)
 {
 	writer->reopen = resumed->journal.bytes > 0;
+	if (!writer->reopen && resumed->is_final)
+		return fail(error, EXIT_INPUT, "%s: has lost what it said of a file that is complete, and whose source is deleted; the file is %s",
+		            resumed->journal_path, resumed->path);
 	if (!writer->reopen && unlink(resumed->path) != 0 && errno != ENOENT)
 		return fail_errno(error, resumed->path, "cannot replace");
 	return writer_open(writer, error);
@@ -69,6 +75,13 @@ int resumed_write(struct resumed *resumed, struct transfer *transfer, const stru
 			code = write_journal(resumed, &transfer->writer, i + 1, error);
 	}
 	return code != EXIT_OK ? code : write_journal(resumed, &transfer->writer, resumed->n, error);
+}
+
+int resumed_secure(const struct resumed *resumed, const struct partial *partial, struct error *error)
+{
+	const int code = descriptor_sync(resumed->journal.fd, resumed->journal_path, error);
+
+	return code == EXIT_OK ? partial_sync(partial, error) : code;
 }
 
 void resumed_end(struct resumed *resumed)

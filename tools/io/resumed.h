@@ -4,6 +4,7 @@
 #ifndef TOOLS_IO_RESUMED_H
 #define TOOLS_IO_RESUMED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,7 @@
 
 struct resumed {
 	char *path, *journal_path;      /* of the file, for its writer */
+	bool is_final;                  /* something is kept of a file of that name, which was deleted: this one is complete */
 	struct journal journal;
 	size_t n;                       /* items */
 	struct journal_record *records; /* one an item */
@@ -38,6 +40,10 @@ int resumed_begin(struct resumed *resumed, const struct partial *partial, const 
    job's function. The caller closes the writer. */
 int resumed_write(struct resumed *resumed, struct transfer *transfer, const struct resumed_job *job,
                   struct error *error);
+
+/* After the writer was closed: has the journal and both names of the file survive a crash, so that what the file was made of
+   may go. EXIT_IO. */
+int resumed_secure(const struct resumed *resumed, const struct partial *partial, struct error *error);
 
 void resumed_end(struct resumed *resumed);
 

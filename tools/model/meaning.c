@@ -71,6 +71,8 @@ struct listing {
 	bool plain;        /* no tensor can be quantized */
 	uint32_t formats;  /* that its configuration states, as bits 1 << format; 0: none */
 	bool any_format;   /* it says that weights are quantized, and not to what */
+	struct owner *owners; /* by the addresses of tensors, each the last that was looked at; NULL: none are kept */
+	size_t n_owners;      /* 2^n */
 };
 
 static int tell(const struct listing *l, const struct meaning_fact *fact)
@@ -888,8 +890,27 @@ static int tell_tensor(const struct listing *l, const struct model_tensor *at, e
 	return tell(l, &fact);
 }
 
-/* What a tensor is a part of by quantized.h; *name is NULL if it is no part. */
-static int find_owner(const struct listing *l, const struct tensor *tensor, const char **name)
+/* What find_owner() found of a tensor, for which several questions are asked. */
+struct owner {
+	const struct tensor *tensor; /* NULL: nothing yet */
+	const char *name;
+};
+
+static struct owner *owner_slot(const struct listing *l, const struct tensor *tensor)
+{
+	return l->owners == NULL ? NULL : &l->owners[(uintptr_t)tensor / sizeof *tensor & (l->n_owners - 1)];
+}
+
+/* Without memory for them, it only takes longer. */
+static void begin_owners(struct listing *l)
+{
+	for (l->n_owners = 1; l->n_owners < l->model->n_tensors; l->n_owners *= 2)
+		;
+	l->owners = calloc(l->n_owners, sizeof *l->owners);
+}
+
+/* What a tensor is a part of by quantized.h: NULL if it is no part, its own name if its parts do not fit. */
+static int look_for_owner(const struct listing *l, const struct tensor *tensor, const char **name)
 {
 	struct arena arena = {0};
 	struct quantized quantized;
@@ -907,8 +928,25 @@ static int find_owner(const struct listing *l, const struct tensor *tensor, cons
 	/* Parts that do not fit are told of where they are read. */
 	if (code == EXIT_INPUT)
 		*name = tensor->name;
+	else if (code == EXIT_OK)
+		*name = "";
 	arena_free(&arena);
 	return code == EXIT_MEMORY ? fail_memory(l->error) : EXIT_OK;
+}
+
+/* The same, once for each tensor. */
+static int find_owner(const struct listing *l, const struct tensor *tensor, const char **name)
+{
+	struct owner *slot = owner_slot(l, tensor);
+
+	if (slot != NULL && slot->tensor == tensor) {
+		*name = slot->name;
+		return EXIT_OK;
+	}
+	const int code = look_for_owner(l, tensor, name);
+	if (slot != NULL && code == EXIT_OK)
+		*slot = (struct owner){tensor, *name};
+	return code;
 }
 
 /* The layout that is not read which a tensor belongs to, N_FOREIGN if none, and its codes, of which it is told. EXIT_MEMORY. */
@@ -1169,12 +1207,15 @@ static int list(struct listing *l)
 	const bool described = l->model->n_files > 0 && l->model->files[0].format == &file_safetensors;
 
 	l->plain = is_plain(l->model);
+	begin_owners(l);
 	/* Tensors first: they say more of what a layout is than the name of a method. */
 	int code = look_at_tensors(l);
 	if (code == EXIT_OK && described)
 		code = look_at_configs(l);
 	for (size_t i = 0; i < l->model->n_tensors && code == EXIT_OK && (l->formats != 0 || l->any_format); i++)
 		code = look_at_codes(l, &l->model->by_name[i]);
+	free(l->owners);
+	l->owners = NULL;
 	return code == EXIT_OK && described && !l->plain ? look_at_metadata(l) : code;
 }
 

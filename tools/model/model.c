@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
 #include "base/suffix.h"
 #include "io/elements.h"
 #include "io/member.h"
@@ -56,6 +58,41 @@ static int compare_tensors(const void *a, const void *b)
 	return strcmp(left->tensor->name, right->tensor->name);
 }
 
+/* The slot of a name with that hash: the one that has it, or the free one that would. */
+static struct model_slot *slot_of(const struct model *model, const char *name, uint64_t hash)
+{
+	for (size_t at = (size_t)(hash >> 32);; at++) {
+		struct model_slot *slot = &model->slots[at & (model->n_slots - 1)];
+
+		if (slot->number == 0 ||
+		    (slot->hash == (uint32_t)hash && strcmp(model->by_name[slot->number - 1].tensor->name, name) == 0))
+			return slot;
+	}
+}
+
+static uint64_t hash_of(const char *name)
+{
+	return XXH3_64bits(name, strlen(name));
+}
+
+/* Makes the slots, at most half of which are taken. */
+static int hash_names(struct model *model, struct error *error)
+{
+	free(model->slots);
+	for (model->n_slots = 2; model->n_slots < 2 * model->n_tensors; model->n_slots *= 2)
+		;
+	model->slots = model->n_tensors < UINT32_MAX / 4 ? calloc(model->n_slots, sizeof *model->slots) : NULL;
+	if (model->slots == NULL)
+		return fail_memory(error);
+	for (size_t i = 0; i < model->n_tensors; i++) {
+		const char *name = model->by_name[i].tensor->name;
+		const uint64_t hash = hash_of(name);
+
+		*slot_of(model, name, hash) = (struct model_slot){(uint32_t)hash, (uint32_t)i + 1};
+	}
+	return EXIT_OK;
+}
+
 /* Makes by_name once all files are open. */
 static int index_tensors(struct model *model, struct error *error)
 {
@@ -71,7 +108,7 @@ static int index_tensors(struct model *model, struct error *error)
 			model->by_name[model->n_tensors++] =
 				(struct model_tensor){&model->files[i].tensors[k], &model->files[i]};
 	qsort(model->by_name, n, sizeof *model->by_name, compare_tensors);
-	return EXIT_OK;
+	return hash_names(model, error);
 }
 
 static int index_again(struct model *model, struct error *error)
@@ -84,15 +121,12 @@ static int index_again(struct model *model, struct error *error)
 
 const struct tensor *model_find(const struct model *model, const char *name, const struct file **file)
 {
-	const struct tensor named = {.name = name};
-	const struct model_tensor key = {.tensor = &named}, *found = NULL;
+	const struct model_slot *found = model->n_tensors > 0 ? slot_of(model, name, hash_of(name)) : NULL;
 
-	if (model->n_tensors > 0)
-		found = bsearch(&key, model->by_name, model->n_tensors, sizeof key, compare_tensors);
-	if (found == NULL)
+	if (found == NULL || found->number == 0)
 		return NULL;
-	*file = found->file;
-	return found->tensor;
+	*file = model->by_name[found->number - 1].file;
+	return model->by_name[found->number - 1].tensor;
 }
 
 static int open_single(struct model *model, descriptor_opener *opener, const char *path, struct error *error)
@@ -699,6 +733,7 @@ void model_close(struct model *model)
 		file_close(&model->files[i]);
 	free(model->files);
 	free(model->by_name);
+	free(model->slots);
 	free(model->path);
 	free(model->directory);
 	free(model->quantized_by);

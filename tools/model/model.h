@@ -24,6 +24,11 @@ struct model_tensor {
 	const struct file *file;
 };
 
+/* Where a name is in by_name, by its hash: most names that are asked for are of no tensor, and that is told without a look at one. */
+struct model_slot {
+	uint32_t hash, number; /* number + 1; 0: free */
+};
+
 struct model {
 	char *path;          /* as given */
 	char *directory;     /* where the files lie */
@@ -35,6 +40,8 @@ struct model {
 	size_t n_superseded;      /* tensors of files that the index takes from others */
 	const char *superseded;   /* the name of the first */
 	struct model_tensor *by_name; /* those of all files, in the order of strcmp() */
+	struct model_slot *slots; /* of model_find(), 2^n */
+	size_t n_slots;
 	uint64_t grid[2];    /* weight_block_size: rows and columns that share a scale; 0: config.json says none, or several */
 	json_t *config;      /* config.json, an object; NULL if there is none or the user named a file */
 	struct role_model role_model; /* of config.json, also of one beside a file that the user named */

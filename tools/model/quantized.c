@@ -4,8 +4,10 @@
 
 #include "model/quantized.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +19,39 @@
 #include "model/scaled.h"
 #include "mxfp/convert.h"
 
-/* More than the ways in which the layouts together name parts; beyond it a way is tried again, which is only slow. */
-enum { OWNING_WAYS_MAX = 64 };
+/* The ways in which the layouts together name parts, each once, in the order in which they do. A number of 0 is none. */
+enum { WAYS_MAX = 64, LAYOUTS_MAX = 16, FORMS_MAX = 16 };
+
+static struct {
+	size_t n;
+	const struct layout_part_form *ways[WAYS_MAX];
+	uint8_t numbers[LAYOUTS_MAX][FORMS_MAX][N_LAYOUT_PARTS]; /* of a way in them + 1 */
+} ways;
+
+static pthread_once_t ways_once = PTHREAD_ONCE_INIT;
+
+static void number_way(size_t layout, size_t k, size_t part)
+{
+	const struct layout_part_form *way = &layouts[layout]->forms[k].parts[part];
+	size_t i = 0;
+
+	if (way->append == NULL)
+		return;
+	while (i < ways.n && (strcmp(ways.ways[i]->append, way->append) != 0 || strcmp(ways.ways[i]->remove, way->remove) != 0))
+		i++;
+	assert(i < WAYS_MAX && layout < LAYOUTS_MAX && k < FORMS_MAX);
+	if (i == ways.n)
+		ways.ways[ways.n++] = way;
+	ways.numbers[layout][k][part] = (uint8_t)(i + 1);
+}
+
+static void number_ways(void)
+{
+	for (size_t i = 0; layouts[i] != NULL; i++)
+		for (size_t k = 0; k < layouts[i]->n_forms; k++)
+			for (size_t part = 0; part < N_LAYOUT_PARTS; part++)
+				number_way(i, k, part);
+}
 
 /* What a file's metadata say of one tensor: "mxfp4 mse 4:16", "mxfp4 mse 32x32". */
 enum { N_STATED = 3, STATED = 32 };
@@ -28,7 +61,7 @@ struct stated {
 
 /* A tensor that is named like a part; NULL: there is none. */
 struct found_part {
-	const struct layout_part_form *way;
+	bool tried;
 	const struct tensor *tensor;
 	const struct file *file;
 };
@@ -37,8 +70,7 @@ struct found_part {
 struct search {
 	const struct model *model;
 	const char *name;
-	size_t n_tried; /* ways in which parts were looked for */
-	struct found_part tried[OWNING_WAYS_MAX];
+	struct found_part tried[WAYS_MAX]; /* by each way in which parts were looked for */
 	struct stated stated;
 	const struct file *stated_by; /* NULL: no file yet */
 	struct quantized found; /* the first that fits, or the one that fits what is stated */
@@ -50,36 +82,30 @@ struct search {
 static int find_part(struct found_part *found, struct search *search, const struct layout_form *form, enum layout_part part,
                      struct error *error)
 {
-	const struct layout_part_form *way = &form->parts[part];
 	bool fits;
 
-	*found = (struct found_part){.way = way};
-	for (size_t i = 0; i < search->n_tried && way->append != NULL; i++)
-		if (strcmp(search->tried[i].way->append, way->append) == 0 && strcmp(search->tried[i].way->remove, way->remove) == 0) {
-			*found = search->tried[i];
-			return EXIT_OK;
-		}
+	found->tried = true;
 	char *name = layout_part_name(form, part, search->name, &fits);
 	if (fits && name == NULL)
 		return fail_memory(error);
 	found->tensor = name == NULL ? NULL : model_find(search->model, name, &found->file);
 	free(name);
-	if (way->append != NULL && search->n_tried < OWNING_WAYS_MAX)
-		search->tried[search->n_tried++] = *found;
 	return EXIT_OK;
 }
 
-/* Finds the parts of a form, NULL where there is none. */
-static int find_parts(struct quantized *q, struct search *search, struct error *error)
+/* Finds the parts of a form, NULL where there is none. numbers: of the ways in which it names them. */
+static int find_parts(struct quantized *q, struct search *search, const uint8_t *numbers, struct error *error)
 {
 	for (int part = 0; part < N_LAYOUT_PARTS; part++) {
-		struct found_part found;
-		int code = find_part(&found, search, q->choice.form, (enum layout_part)part, error);
+		struct found_part *found = &search->tried[numbers[part] > 0 ? numbers[part] - 1 : 0];
+		int code = EXIT_OK;
 
+		if (numbers[part] > 0 && !found->tried)
+			code = find_part(found, search, q->choice.form, (enum layout_part)part, error);
 		if (code != EXIT_OK)
 			return code;
-		q->parts[part] = found.tensor;
-		q->files[part] = found.file;
+		q->parts[part] = numbers[part] > 0 ? found->tensor : NULL;
+		q->files[part] = numbers[part] > 0 ? found->file : NULL;
 		if (part == LAYOUT_CODES && q->parts[part] == NULL)
 			return EXIT_OK;
 	}
@@ -169,11 +195,16 @@ static bool find_sparsity(struct quantized *q, const struct search *search)
 }
 
 /* Takes note of a form if the parts are there, and if they fit. */
-static int try_form(struct search *search, const struct layout *layout, const struct layout_form *form,
+static int try_form(struct search *search, const struct layout *layout, const struct layout_form *form, const uint8_t *numbers,
                     struct error *error)
 {
+	const struct found_part *codes = numbers[LAYOUT_CODES] > 0 ? &search->tried[numbers[LAYOUT_CODES] - 1] : NULL;
+
+	/* Most forms end here. */
+	if (codes == NULL || (codes->tried && codes->tensor == NULL))
+		return EXIT_OK;
 	struct quantized q = {.choice = {.layout = layout, .form = form, .grid = {search->model->grid[0], search->model->grid[1]}}};
-	int code = find_parts(&q, search, error);
+	int code = find_parts(&q, search, numbers, error);
 
 	if (code != EXIT_OK || q.parts[LAYOUT_CODES] == NULL)
 		return code;
@@ -350,10 +381,11 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 	struct search search = {.model = model, .name = name};
 	int code = EXIT_OK;
 
+	pthread_once(&ways_once, number_ways);
 	*found = false;
 	for (size_t i = 0; layouts[i] != NULL && code == EXIT_OK; i++)
 		for (size_t k = 0; k < layouts[i]->n_forms && code == EXIT_OK; k++)
-			code = try_form(&search, layouts[i], &layouts[i]->forms[k], error);
+			code = try_form(&search, layouts[i], &layouts[i]->forms[k], ways.numbers[i][k], error);
 	if (code != EXIT_OK)
 		return code;
 	*quantized = search.found;
@@ -389,21 +421,7 @@ struct owning {
 	const struct model *model;
 	const struct tensor *tensor;
 	struct arena *arena;
-	size_t n;                                          /* ways of naming parts that were tried */
-	const struct layout_part_form *tried[OWNING_WAYS_MAX];
 };
-
-/* Whether a form names a part as another did before. */
-static bool was_tried(struct owning *owning, const struct layout_part_form *form)
-{
-	for (size_t i = 0; i < owning->n; i++)
-		if (strcmp(owning->tried[i]->append, form->append) == 0 &&
-		    strcmp(owning->tried[i]->remove, form->remove) == 0)
-			return true;
-	if (owning->n < OWNING_WAYS_MAX)
-		owning->tried[owning->n++] = form;
-	return false;
-}
 
 /* If the tensor is named like a part, finds the quantized tensor whose part it would be; *name stays NULL if it is
    not. */
@@ -434,16 +452,13 @@ int quantized_owner(struct quantized *quantized, const char **name, const struct
 	struct owning owning = {.model = model, .tensor = tensor, .arena = arena};
 
 	*name = NULL;
-	for (size_t i = 0; layouts[i] != NULL; i++)
-		for (size_t k = 0; k < layouts[i]->n_forms * N_LAYOUT_PARTS; k++) {
-			const struct layout_part_form *form = &layouts[i]->forms[k / N_LAYOUT_PARTS].parts[k % N_LAYOUT_PARTS];
+	pthread_once(&ways_once, number_ways);
+	for (size_t i = 0; i < ways.n; i++) {
+		int code = try_owner(&owning, ways.ways[i], quantized, name, error);
 
-			if (form->append == NULL || was_tried(&owning, form))
-				continue;
-			int code = try_owner(&owning, form, quantized, name, error);
-			if (code != EXIT_OK || *name != NULL)
-				return code;
-		}
+		if (code != EXIT_OK || *name != NULL)
+			return code;
+	}
 	return EXIT_OK;
 }
 

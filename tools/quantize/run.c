@@ -309,7 +309,7 @@ int quantize_run(struct quantize_plan *plan, struct error *error)
 {
 	const struct quantize_settings *settings = plan->settings;
 	const struct partial_target target = {settings->out, quantize_makes_file(settings), settings->force,
-	                                      settings->resume, false};
+	                                      settings->resume, false, NULL};
 	struct running r = {.plan = plan};
 	json_t *fingerprint = NULL;
 	int code = partial_name(&r.partial, &target, error);

@@ -20,6 +20,8 @@
 #include "model/section.h"
 #include "rewrite/decode.h"
 
+static const char ignore_option[] = "--ignore";
+
 bool convert_makes_file(const struct convert_settings *settings)
 {
 	return file_format_named(settings->out) == settings->layout->file_format;
@@ -34,18 +36,26 @@ uint64_t convert_blocks_of(const struct convert_entry *entry)
 	return entry->quantized.rows * ((entry->quantized.cols + length - 1) / length);
 }
 
-/* Whether a tensor gets another format. */
-static bool is_changed(const struct convert_plan *plan, const struct quantized *q)
+/* Whether a tensor is to get another format. */
+static bool is_asked(const struct convert_plan *plan, const struct convert_entry *entry)
 {
-	return plan->settings->to != OPTION_FORMAT_NONE && plan->settings->to != q->choice.form->format && !q->choice.form->sparse;
+	return plan->settings->to != OPTION_FORMAT_NONE && plan->settings->to != entry->quantized.choice.form->format && !entry->ignored;
+}
+
+/* Whether it gets one. */
+static bool is_changed(const struct convert_plan *plan, const struct convert_entry *entry)
+{
+	return is_asked(plan, entry) && !entry->quantized.choice.form->sparse;
 }
 
 /* Returns the form that a tensor gets. Only one layout has sparse forms, so sparse tensors stay or are refused. */
-static const struct layout_form *target_form(const struct convert_plan *plan, const struct quantized *q)
+static const struct layout_form *target_form(const struct convert_plan *plan, const struct convert_entry *entry)
 {
-	if (plan->settings->to != OPTION_FORMAT_NONE && plan->settings->to != q->choice.form->format)
-		return q->choice.form->sparse ? NULL : layout_form(plan->settings->layout, plan->settings->to, false);
-	return layout_form(plan->settings->layout, q->choice.form->format, q->choice.form->sparse);
+	const struct layout_form *own = entry->quantized.choice.form;
+
+	if (is_asked(plan, entry))
+		return own->sparse ? NULL : layout_form(plan->settings->layout, plan->settings->to, false);
+	return layout_form(plan->settings->layout, own->format, own->sparse);
 }
 
 static int fail_not_held(const struct convert_plan *plan, const struct convert_entry *entry, const struct file *file,
@@ -57,7 +67,7 @@ static int fail_not_held(const struct convert_plan *plan, const struct convert_e
 	if (why != NULL)
 		return fail_tensor(error, file->path, entry->source->name, "layout %s does not hold it: %s; --decode-rest f32 decodes "
 		                   "it", plan->settings->layout->name, why);
-	if (form->sparse && plan->settings->to != OPTION_FORMAT_NONE)
+	if (form->sparse && is_asked(plan, entry))
 		return fail_tensor(error, file->path, entry->source->name, "is sparse %s, which --to does not change; --decode-rest f32 "
 		                   "decodes it", format);
 	return fail_tensor(error, file->path, entry->source->name, "is %s%s, which layout %s does not hold; --decode-rest f32 "
@@ -255,10 +265,10 @@ static const char *refuses_rows(const struct convert_entry *entry)
 static int plan_codes(struct convert_plan *plan, struct convert_entry *entry, const struct file *file,
                       struct error *error)
 {
-	entry->what = is_changed(plan, &entry->quantized) ? CONVERT_CHANGED : CONVERT_MOVED;
+	entry->what = is_changed(plan, entry) ? CONVERT_CHANGED : CONVERT_MOVED;
 	entry->choice = (struct layout_choice){
 		.layout = plan->settings->layout,
-		.form = target_form(plan, &entry->quantized),
+		.form = target_form(plan, entry),
 		.sparsity = entry->quantized.choice.sparsity,
 		.unscaled = entry->what == CONVERT_MOVED && entry->quantized.tensor_scale == 1,
 	};
@@ -322,6 +332,9 @@ static int plan_numbers(struct convert_plan *plan, struct convert_entry *entry, 
 	memcpy(q->shape.dims, tensor->shape, tensor->rank * sizeof *tensor->shape);
 	tensor_matrix(tensor, &q->rows, &q->cols);
 	entry->name = tensor->name;
+	if (patterns_match(&plan->ignored, entry->name))
+		return fail_tensor(error, entry->file->path, tensor->name, "has scales that are numbers, which no layout that is written holds; take "
+		                   "it out of --ignore");
 	return plan_codes(plan, entry, entry->file, error);
 }
 
@@ -343,10 +356,11 @@ static int plan_entry(struct convert_plan *plan, struct convert_entry *entry, co
 		return fail_tensor(error, file->path, codes->name, "is %s with scales that are numbers, which layout %s does not hold; --to "
 		                   "%s makes blocks of it", dtype_info(codes->dtype)->name, plan->settings->layout->name,
 		                   codes->dtype == DTYPE_F8_E5M2 ? "mxfp8-e5m2" : "mxfp8-e4m3");
+	entry->ignored = entry->name != NULL && patterns_match(&plan->ignored, entry->name);
 	/* A tensor that is already in the layout is copied part by part, also in a form that is only read. */
-	const struct layout_form *target = entry->name != NULL ? target_form(plan, &entry->quantized) : NULL;
+	const struct layout_form *target = entry->name != NULL ? target_form(plan, entry) : NULL;
 	if (entry->name == NULL || (entry->quantized.choice.layout == plan->settings->layout && !entry->quantized.repeated &&
-	                            ((target == NULL && plan->settings->to == OPTION_FORMAT_NONE) || target == entry->quantized.choice.form)))
+	                            ((target == NULL && (plan->settings->to == OPTION_FORMAT_NONE || entry->ignored)) || target == entry->quantized.choice.form)))
 		return plan_copied(plan, entry, file, error);
 	if (entry->quantized.parts[LAYOUT_CODES] == tensor)
 		return plan_codes(plan, entry, file, error);
@@ -509,6 +523,28 @@ static int share(struct convert_plan *plan, struct error *error)
 	return code;
 }
 
+/* Refuses a pattern that matches nothing quantized. */
+static int check_ignored(const struct convert_plan *plan, struct error *error)
+{
+	const struct string_list *ignore = &plan->settings->ignore;
+
+	for (size_t k = 0; k < ignore->n; k++) {
+		struct patterns one;
+		bool any = false;
+		int code = patterns_compile(&one, &ignore->items[k], 1, ignore_option, error);
+
+		for (size_t i = 0; i < plan->n_entries && code == EXIT_OK && !any; i++)
+			any = plan->entries[i].name != NULL && patterns_match(&one, plan->entries[i].name);
+		patterns_free(&one);
+		if (code == EXIT_OK && !any)
+			code = fail(error, EXIT_USAGE, "convert: %s '%s': matches no quantized tensor of %s; names are those that mxfp inspect lists without "
+			            "the endings of their parts", ignore_option, ignore->items[k], plan->settings->in);
+		if (code != EXIT_OK)
+			return code;
+	}
+	return EXIT_OK;
+}
+
 int convert_plan(struct convert_plan *plan, const struct convert_settings *settings, const struct model *model,
                   struct error *error)
 {
@@ -522,7 +558,11 @@ int convert_plan(struct convert_plan *plan, const struct convert_settings *setti
 	if (code == EXIT_OK && !convert_makes_file(settings))
 		code = carry_list(&plan->carry, model, error);
 	if (code == EXIT_OK)
+		code = patterns_compile(&plan->ignored, settings->ignore.items, settings->ignore.n, ignore_option, error);
+	if (code == EXIT_OK)
 		code = plan_entries(plan, error);
+	if (code == EXIT_OK)
+		code = check_ignored(plan, error);
 	if (code == EXIT_OK)
 		code = convert_fuse(plan, error);
 	if (code == EXIT_OK && settings->part.of > 0)
@@ -538,6 +578,7 @@ int convert_plan(struct convert_plan *plan, const struct convert_settings *setti
 void convert_plan_free(struct convert_plan *plan)
 {
 	carry_free(&plan->carry);
+	patterns_free(&plan->ignored);
 	json_decref(plan->cache);
 	free(plan->entries);
 	free(plan->owners);

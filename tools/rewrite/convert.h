@@ -22,6 +22,7 @@
 #include "model/layout.h"
 #include "model/model.h"
 #include "model/part.h"
+#include "model/pattern.h"
 #include "model/quantized.h"
 #include "rewrite/convert_blocks.h"
 
@@ -31,11 +32,13 @@ struct convert_settings {
 	const char *in, *out;
 	const struct layout *layout;
 	enum mxfp_format to; /* of what is quantized; OPTION_FORMAT_NONE: stays as it is */
+	struct string_list ignore; /* patterns on names of tensors as they were before they were quantized: these keep their format */
 	int rule, non_finite; /* of blocks that it does not hold */
 	enum mxfp_format decode; /* for what the layout cannot hold: f32, bf16 or f16; OPTION_FORMAT_NONE: refuse it */
 	struct part_choice part;
 	unsigned threads;
 	uint64_t memory_bytes; /* the most to use; 0: 64 MiB, or what the model needs */
+	bool delete_sources; /* each shard of the source once the output has what is made of it */
 	bool allow_rounding, dry_run, force, json, resume, quiet;
 };
 
@@ -75,6 +78,7 @@ struct convert_entry {
 	enum convert_what what;
 	const struct tensor *source;
 	const struct file *file;             /* it is in */
+	bool ignored;                        /* it keeps its format */
 	bool elsewhere;                      /* it belongs to another part of the output */
 	const char *name;                    /* of the tensor that was quantized */
 	struct quantized quantized;          /* unless copied */
@@ -97,6 +101,7 @@ struct convert_plan {
 	bool cache_lost; /* it cannot */
 	bool activations_lost; /* the source says how activations are quantized, and the output does not */
 	size_t *owners;  /* of the model's files, from 0: which part has what is made from each */
+	struct patterns ignored; /* settings->ignore */
 	struct carry carry;
 	const char *carried; /* its names, for metadata, if no quantization_config is there to list them; or NULL */
 	struct arena arena; /* names and shapes */
@@ -108,6 +113,30 @@ int convert_plan(struct convert_plan *plan, const struct convert_settings *setti
                   struct error *error);
 
 void convert_plan_free(struct convert_plan *plan);
+
+/*
+ * With settings->delete_sources a shard goes when every tensor that is made from it is on the disk, with the journal that says so.
+ * OUT.partial keeps what of it opening and planning read, so that a later run finds the same model, and makes the same plan.
+ */
+struct convert_sources {
+	char *directory, *kept;
+};
+
+/* Before the model is opened: has shards read that an earlier run deleted, if this one resumes it. *complete: that run had
+   ended but for cleaning up, which is done now. EXIT_USAGE, EXIT_IO, EXIT_MEMORY; convert_sources_end() follows in every case, after
+   the model was closed. */
+int convert_sources_begin(struct convert_sources *sources, const struct convert_settings *settings, bool *complete, struct error *error);
+void convert_sources_end(struct convert_sources *sources);
+
+/* Refuses what cannot be deleted so. EXIT_USAGE, EXIT_IO. */
+int convert_check_delete(const struct convert_plan *plan, struct error *error);
+
+/* malloc'ed, for each file of the source: the last of the output that is made from it. NULL without memory. */
+size_t *convert_last_uses(const struct convert_plan *plan);
+
+/* After file `f` of the output is on the disk: deletes those of the source that no later one needs. EXIT_IO, EXIT_INPUT,
+   EXIT_MEMORY. */
+int convert_delete(const struct convert_plan *plan, const size_t *last, size_t f, struct error *error);
 
 /* Whether the output is one file, beside which nothing is written. */
 bool convert_makes_file(const struct convert_settings *settings);

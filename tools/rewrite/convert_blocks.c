@@ -269,8 +269,27 @@ static uint8_t byte_of(float scale)
 	return (uint8_t)(exponent - 1 + BIAS);
 }
 
-/* 8-bit floats with scales that are powers of two, each of whole blocks, are MX blocks as they are. Reads the codes of a piece, and
-   behind them makes the bytes of its blocks' scales, 0 where that is none; *same: how many are one, of *n. */
+/* The bytes of the scales of a row's blocks; returns how many are one. */
+static size_t bytes_of_row(uint8_t *bytes, const struct piece *p, const struct scaled *s, unsigned length, const float *scales)
+{
+	size_t same = 0;
+
+	for (size_t at = 0, n; at < p->cols; at += n) {
+		const uint64_t col = p->col + at, cell = col / s->block_cols, left = s->block_cols - col % s->block_cols;
+		const uint8_t byte = byte_of(scales[cell]);
+
+		n = left < p->cols - at ? (size_t)left : p->cols - at;
+		const size_t blocks = (n + length - 1) / length;
+		memset(bytes, byte, blocks);
+		bytes += blocks;
+		same += byte != 0 ? blocks : 0;
+	}
+	return same;
+}
+
+/* 8-bit floats with scales that are powers of two, each of whole blocks, are MX blocks as they are. Reads the codes of a piece,
+   to where they are written if all are such, and makes the bytes of its blocks' scales behind where those that are read are, 0 where
+   that is none; *same: how many are one, of *n. */
 static int read_same(const struct running *r, const struct transfer_piece *piece, size_t *same, size_t *n, struct error *error)
 {
 	const struct scaled *s = (const struct scaled *)(const void *)numbers_of(r)->decoder;
@@ -288,25 +307,33 @@ static int read_same(const struct running *r, const struct transfer_piece *piece
 	int code = scaled_read_scales(&scales, s, from, last - from + 1, error);
 	if (code != EXIT_OK)
 		return code;
-	for (size_t row = 0; row < p->rows; row++) {
-		const float *of_row = scales + (scaled_grid_row(s, p->row + row) - from) * s->grid_cols;
+	const size_t per_row = *n / p->rows;
+	size_t of_last = 0;
+	for (size_t row = 0; row < p->rows; row++, bytes += per_row) {
+		const uint64_t grid_row = scaled_grid_row(s, p->row + row);
 
-		for (size_t at = 0; at < p->cols; at += length) {
-			*bytes = byte_of(of_row[(p->col + at) / s->block_cols]);
-			*same += *bytes++ != 0;
-		}
+		if (row > 0 && grid_row == scaled_grid_row(s, p->row + row - 1))
+			memcpy(bytes, bytes - per_row, per_row);
+		else
+			of_last = bytes_of_row(bytes, p, s, length, scales + (grid_row - from) * s->grid_cols);
+		*same += of_last;
 	}
 	free(scales);
-	return *same == 0 ? EXIT_OK : file_read(s->codes_file, &s->codes, p->row * s->cols + p->col, piece->bytes, p->rows * p->cols, error);
+	unsigned char *codes = *same == *n ? piece->result : piece->bytes;
+	return *same == 0 ? EXIT_OK : file_read(s->codes_file, &s->codes, p->row * s->cols + p->col, codes, p->rows * p->cols, error);
 }
 
-/* Takes those blocks as they are. */
-static void take_same(const struct running *r, const struct transfer_piece *piece, size_t n)
+/* Takes those blocks as they are; all: their codes are there. */
+static void take_same(const struct running *r, const struct transfer_piece *piece, size_t n, bool all)
 {
 	const uint8_t *bytes = piece->bytes + SOURCE_SCALES;
 	const unsigned length = r->change.to.length;
 
-	for (size_t i = 0; i < n; i++)
+	if (all) {
+		memcpy(piece->result + TARGET_SCALES, bytes, n);
+		memset(piece->result + FITS, BLOCK_SAME, n);
+	}
+	for (size_t i = 0; i < n && !all; i++)
 		if (bytes[i] != 0) {
 			memcpy(piece->result + i * length, piece->bytes + i * length, length);
 			piece->result[TARGET_SCALES + i] = bytes[i];
@@ -358,7 +385,7 @@ static int change_read_numbers(const struct running *r, const struct transfer_pi
 	if (same < n)
 		change_all(r, piece);
 	if (same > 0)
-		take_same(r, piece, n);
+		take_same(r, piece, n, same == n);
 	return EXIT_OK;
 }
 

@@ -181,6 +181,8 @@ static void print_totals(const struct convert_plan *plan)
 		puts(model_output_alone);
 	if (plan->settings->part.of > 0)
 		printf("part %" PRIu32 " of %" PRIu32 "; mxfp merge merges them\n", plan->settings->part.number, plan->settings->part.of);
+	if (plan->settings->delete_sources)
+		printf("%zu shards of the source %s\n", plan->model->n_files, plan->settings->dry_run ? "would be deleted" : "deleted");
 	if (plan->settings->dry_run)
 		return;
 	printf("written to ");

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "io/facts.h"
 #include "io/file_safetensors.h"
 #include "io/resumed.h"
 #include "model/choices.h"
@@ -33,6 +34,7 @@ struct running {
 	struct transfer transfer;
 	struct arena arena; /* metadata of the current file */
 	bool changes;       /* any tensor */
+	size_t *last_uses;  /* of the source's files, which are deleted then; or NULL */
 	char fingerprint[FINGERPRINT_TEXT]; /* of the whole, if this is a part */
 };
 
@@ -434,6 +436,8 @@ static int write_file(struct running *r, const struct range *range, struct error
 		read_tallies(range, &resumed);
 	if (code == EXIT_OK && !r->output.partial.appeared)
 		code = write_data(r, range, &resumed, error);
+	if (code == EXIT_OK && r->last_uses != NULL && !r->output.partial.appeared)
+		code = resumed_secure(&resumed, &r->output.partial, error);
 	writer_abandon(writer);
 	free(writer->tensors);
 	free(writer->metadata);
@@ -461,10 +465,17 @@ static int write_files(struct running *r, struct error *error)
 		range.n_files = 1;
 		range.n_entries = model->files[f].n_tensors;
 		code = is_own(r, f) ? write_file(r, &range, error) : note_file(r, &range, error);
+		if (code == EXIT_OK && r->last_uses != NULL && !r->output.partial.appeared)
+			code = convert_delete(r->plan, r->last_uses, f, error);
 		range.entries += range.n_entries;
 	}
 	return code;
 }
+
+/* What is not rounded is the same by any rule, and a tensor that would have to be ends the run. */
+static const struct partial_open_choice open_choices[] = {
+	{"--allow-rounding", "no"}, {"--rule", "none"}, {"--non-finite", "error"}, {NULL, NULL},
+};
 
 static int begin(struct running *r, struct error *error)
 {
@@ -472,12 +483,20 @@ static int begin(struct running *r, struct error *error)
 
 	json_prepare();
 	json_t *fingerprint = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "command", "convert", "--layout", s->layout->name, "--to",
-	                                s->to == OPTION_FORMAT_NONE ? "nothing" : mxfp_format_get_info(s->to)->name, "--rule",
-	                                choice_name(OPTION_RULE, s->rule), "--non-finite",
+	                                s->to == OPTION_FORMAT_NONE ? "nothing" : mxfp_format_get_info(s->to)->name, "--allow-rounding",
+	                                s->allow_rounding ? "yes" : "no", "--rule",
+	                                s->allow_rounding ? choice_name(OPTION_RULE, s->rule) : "none", "--non-finite",
 	                                choice_name(OPTION_NON_FINITE, s->non_finite), "--decode-rest",
-	                                s->decode == OPTION_FORMAT_NONE ? "nothing" : mxfp_format_get_info(s->decode)->name,
-	                                "--allow-rounding", s->allow_rounding ? "yes" : "no");
+	                                s->decode == OPTION_FORMAT_NONE ? "nothing" : mxfp_format_get_info(s->decode)->name);
+	json_t *ignore = json_array();
+	for (size_t i = 0; i < s->ignore.n; i++)
+		json_array_append_new(ignore, facts_text(s->ignore.items[i]));
+	char *text = json_dumps(ignore, JSON_COMPACT);
+	json_object_set_new(fingerprint, "--ignore", json_string(text));
+	json_release(text);
+	json_decref(ignore);
 	carry_fingerprint(&r->plan->carry, fingerprint);
+	const struct partial_target target = {s->out, convert_makes_file(s), s->force, s->resume, false, open_choices};
 	char part[32];
 	int whole = EXIT_OK;
 	snprintf(part, sizeof part, "%" PRIu32 "/%" PRIu32, s->part.number, s->part.of);
@@ -486,7 +505,7 @@ static int begin(struct running *r, struct error *error)
 	json_object_set_new(fingerprint, "part", json_string(part));
 	int code = whole != EXIT_OK ? whole : json_out_of_memory() ? fail_memory(error)
 	                                : model_output_begin(&r->output, r->plan->model,
-	                                                     &(struct partial_target){s->out, convert_makes_file(s), s->force, s->resume, false},
+	                                                     &target,
 	                                                     fingerprint, error);
 	json_decref(fingerprint);
 	if (code == EXIT_OK && s->part.of > 0 && s->part.number > 1 && !r->output.partial.appeared)
@@ -564,8 +583,13 @@ int convert_run(const struct convert_plan *plan, struct error *error)
 		r.changes |= plan->entries[i].what == CONVERT_CHANGED;
 	int code = set_workers(&r, error);
 
+	if (code == EXIT_OK && plan->settings->delete_sources) {
+		r.last_uses = convert_last_uses(plan);
+		code = r.last_uses == NULL ? fail_memory(error) : EXIT_OK;
+	}
 	if (code == EXIT_OK)
 		code = begin(&r, error);
+	handle_kept();
 	if (code == EXIT_OK)
 		code = convert_config(plan, &config, error);
 	if (code == EXIT_OK)
@@ -577,6 +601,7 @@ int convert_run(const struct convert_plan *plan, struct error *error)
 	if (code == EXIT_OK)
 		code = model_output_commit(&r.output, NULL, error);
 	code = model_output_end(&r.output, code, error);
+	free(r.last_uses);
 	json_decref(config);
 	return code;
 }
