@@ -17,9 +17,9 @@
 	{[LAYOUT_CODES] = {".weight", ".weight", DTYPE_U32}, [LAYOUT_SCALES] = {".weight", ".scales", DTYPE_U8}}
 
 static const struct layout_form forms[] = {
-	{MXFP_FORMAT_MXFP4, "mxfp4", true, false, PARTS, 0},
-	{MXFP_FORMAT_NVFP4, "nvfp4", true, false, PARTS, 0},
-	{MXFP_FORMAT_MXFP8_E4M3, "mxfp8", true, false, PARTS, 0},
+	{MXFP_FORMAT_MXFP4, "mxfp4", true, false, PARTS, 0, 0},
+	{MXFP_FORMAT_NVFP4, "nvfp4", true, false, PARTS, 0, 0},
+	{MXFP_FORMAT_MXFP8_E4M3, "mxfp8", true, false, PARTS, 0, 0},
 };
 
 /* What to_quantized() of mlx.nn takes. */
