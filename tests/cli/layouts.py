@@ -558,6 +558,12 @@ check("Muse-Spark: inspect", code == 0 and "already quantized: modelopt" in out 
 done("Muse-Spark: report", "report", MODEL)
 done("Muse-Spark: to other blocks", "quantize", MODEL, "-o", OUT, "--layout", "trn-x4", "--weights", "mxfp8", "--activations", "none")
 remove(OUT)
+os.makedirs(OUT + "-alone")
+os.rename(MODEL + "/model.safetensors", OUT + "-alone/model.safetensors")
+out = done("Muse-Spark: --to", "convert", OUT + "-alone/model.safetensors", "-o", OUT + ".safetensors", "--to", "mxfp8-e4m3", "--allow-rounding")
+check("Muse-Spark: --to says what it was", "nvfp4 with tensor scales [2, %d, %d]" % (ROWS, COLS) in out, out)
+os.rename(OUT + "-alone/model.safetensors", MODEL + "/model.safetensors")
+remove(OUT + ".safetensors", OUT + "-alone")
 refused("Muse-Spark: into another layout", EXPERTS + "|mxfp dequantize", "convert", MODEL, "-o", OUT, "--layout", "compressed-tensors")
 refused("Muse-Spark: decoded on the way", EXPERTS + "|mxfp dequantize", "convert", MODEL, "-o", OUT, "--decode-rest", "f32")
 for shape in ([2], [1], [2, 1], [1, 2], [2, 2, 1], [4], [2, 3]):

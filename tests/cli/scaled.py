@@ -239,6 +239,13 @@ for path in ("of8", "plain"):
             text = json.dumps({k: v for k, v in facts.items() if "second" not in k and "bytes" not in k})
         seen.setdefault(command[0], []).append(text)
 check("eval", '"perplexity"' in seen["eval"][0])
+# advise and calibrate say that numbers were decoded, and of numbers nothing.
+for path, said in (("of8", True), ("plain", False)):
+    for command in (("advise", path), ("calibrate", path, "--tokens", "tokens.json", "-o", "X-calibrated", "-f")):
+        code, out, error = run(*command)
+        check("%s says of %s" % command[:2], code == 0 and ("tensors were quantized before (fp8" in out) == said, out + error)
+        code, out, error = run(*command, "--json")
+        check("%s says of %s in JSON" % command[:2], code == 0 and (json.loads(out)["decoded_from"] is not None) == said, out + error)
 check("gemm is that of the numbers", open("of8.npy", "rb").read() == open("plain.npy", "rb").read())
 check("advise is that of the numbers", seen["advise"][0] == seen["advise"][1], seen["advise"])
 check("calibrate is that of the numbers", read_safetensors("of8-calibrated/model.safetensors") == read_safetensors("plain-calibrated/model.safetensors"))

@@ -214,6 +214,11 @@ static int decode(struct model *model, bool each, struct error *error)
 	return code;
 }
 
+const char *decoded_from(const struct model *model)
+{
+	return model->decoded_from != NULL ? model->decoded_from : "by their tensors";
+}
+
 int model_decode_each(struct model *model, struct error *error)
 {
 	return decode(model, true, error);

@@ -19,4 +19,7 @@ int model_decode(struct model *model, struct error *error);
    stays quantized. */
 int model_decode_each(struct model *model, struct error *error);
 
+/* What quantized a model of which n_decoded is not 0, as one phrase. */
+const char *decoded_from(const struct model *model);
+
 #endif

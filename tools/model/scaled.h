@@ -51,6 +51,9 @@ int scaled_find(struct scaled *scaled, bool *found, const struct model *model, c
    scaled_find(). */
 int scaled_owner(const struct tensor **codes, const struct model *model, const struct tensor *tensor, struct error *error);
 
+/* What a decoder reads, or NULL if it is none of such codes. */
+const struct scaled *scaled_of(const struct tensor_decoder *decoder);
+
 /* The row of scales, of all matrices, that a row of numbers has. */
 uint64_t scaled_grid_row(const struct scaled *scaled, uint64_t row);
 

@@ -215,6 +215,11 @@ int scaled_find(struct scaled *scaled, bool *found, const struct model *model, c
 	return set_blocks(scaled, model, error);
 }
 
+const struct scaled *scaled_of(const struct tensor_decoder *decoder)
+{
+	return decoder != NULL && decoder->read == read_numbers ? (const struct scaled *)(const void *)decoder : NULL;
+}
+
 uint64_t scaled_grid_row(const struct scaled *s, uint64_t row)
 {
 	return (s->per_matrix ? row / s->rows * s->grid_rows : 0) + row % s->rows / s->block_rows;

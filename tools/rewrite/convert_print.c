@@ -72,9 +72,11 @@ static void add_row(struct table *table, const struct convert_plan *plan, const 
 	scale_text(scale, sizeof scale, &entry->scales[LAYOUT_TENSOR_SCALE]);
 	scale_text(input, sizeof input, &entry->scales[LAYOUT_INPUT_SCALE]);
 	table_cell(table, "%s", whole_known ? entry->name : entry->source->name);
-	const struct scaled *scaled = entry->source->decoder != NULL ? (const struct scaled *)(const void *)entry->source->decoder : NULL;
+	const struct scaled *scaled = scaled_of(entry->source->decoder);
 	if (scaled != NULL)
 		table_cell(table, "%s with scales %s", dtype_info(scaled->codes.dtype)->name, shape_text(entry->source, shape));
+	else if (entry->source->decoder != NULL)
+		table_cell(table, "nvfp4 with tensor scales %s", shape_text(entry->source, shape));
 	else
 		table_cell(table, "%s %s", whole_known ? mxfp_format_get_info(entry->quantized.choice.form->format)->name
 	                                       : dtype_info(entry->source->dtype)->name,
