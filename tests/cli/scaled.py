@@ -253,6 +253,26 @@ perplexity = [json.loads(t) for t in seen["eval"]]
 check("eval is that of the numbers", [str(p)[:60] for p in perplexity][0] == [str(p)[:60] for p in perplexity][1], perplexity)
 
 
+# Scales of activations and caches, which dequantize carries, are those of the numbers before for transform.
+carried = {}
+for layer in range(2):
+    for part in ("q", "k", "v"):
+        carried["model.layers.%d.self_attn.%s_proj.input_scale" % (layer, part)] = ("F32", [1], f32_bytes([2.0]))
+    for name in ("k_scale", "v_scale", "q_scale", "prob_scale", "kv_scale"):
+        carried["model.layers.%d.self_attn.%s" % (layer, name)] = ("F32", [1], f32_bytes([0.5]))
+    carried["model.layers.%d.self_attn.k_proj.output_scale" % layer] = ("F32", [1], f32_bytes([0.25]))
+for path, tensors in (("of8", eight), ("carries", {**eight, **carried})):
+    write(path, tensors, fp8([16, 16]))
+    json.dump(dict(config, quantization_config=fp8([16, 16])), open(path + "/config.json", "w"))
+    code, out, error = run("transform", path, "-o", path + "-t", "-f", "--scale-norms")
+    check("transform of " + path, code == 0 and ("are left out" in out) == (path == "carries"), out + error)
+check("transform without scales", read_safetensors("carries-t/model.safetensors") == read_safetensors("of8-t/model.safetensors"))
+write_safetensors("carries/model.safetensors", {**eight, "model.layers.0.self_attn.mystery": ("F32", [1], f32_bytes([1.0]))})
+for more, want in (((), 3), (("--allow-unknown", "model.layers.0.self_attn.mystery"), 0)):
+    code, out, error = run("transform", "carries", "-o", "carries-t", "-f", "--scale-norms", *more)
+    check("transform beside what is unknown", code == want and (want == 0 or "self_attn.mystery" in error), error)
+
+
 # What is not read, and says which tensor.
 def refused(what, part, tensors, section, command="dequantize", path="m"):
     write("m", tensors, section)
