@@ -16,6 +16,9 @@ for name in w4 biased mixtral apart stacked oss fp8; do
 done
 exits 3 "--allow-rounding accepts it" convert "$work/nv" -o "$work/nv.gguf"
 exits 0 "" convert "$work/nv" -o "$work/nv.gguf" --allow-rounding --json
+cp "$work/out" "$work/json"
+exits 0 "mxfp: 6 scales were rounded" convert "$work/nv" -o "$work/nv.gguf" --allow-rounding -fq
+cp "$work/json" "$work/out"
 same "summary of nv" "6 30" "$(python3 -c 'import json, sys
 facts = json.load(open(sys.argv[1]))
 print(facts["tensors"]["nvfp4"], facts["vocabulary"]["padded"])' "$work/out")"

@@ -368,6 +368,19 @@ static int begin(struct running *r, struct error *error)
 	return code;
 }
 
+/* What was rounded and what is lost. Each line begins with `before`. */
+static void print_losses(const struct running *r, FILE *stream, const char *before)
+{
+	if (r->tensors.rounded > 0)
+		fprintf(stream, "%s%zu scales were rounded, which changes numbers by at most %.1e of themselves\n", before, r->tensors.rounded,
+		        r->tensors.change);
+	if (r->tensors.left.n > 0) {
+		fprintf(stream, "%s%zu tensors were left out, for which there is no place: ", before, r->tensors.left.n);
+		print_printable(stream, r->tensors.left.first);
+		fputs(r->tensors.left.n > 1 ? " and others\n" : "\n", stream);
+	}
+}
+
 static int print(const struct running *r, struct error *error)
 {
 	size_t moved = 0, copied = 0;
@@ -385,13 +398,7 @@ static int print(const struct running *r, struct error *error)
 		                                     r->tensors.change, "scales_left_out", (json_int_t)r->tensors.left.n), error);
 	printf("%s: %zu tensors brought into layout %s without a change to codes and block scales, %zu copied\n",
 	       r->shape.architecture->huggingface, moved, r->facts.layout->name, copied);
-	if (r->tensors.rounded > 0)
-		printf("%zu scales were rounded, which changes numbers by at most %.1e of themselves\n", r->tensors.rounded, r->tensors.change);
-	if (r->tensors.left.n > 0) {
-		printf("%zu tensors were left out, for which there is no place: ", r->tensors.left.n);
-		print_printable(stdout, r->tensors.left.first);
-		puts(r->tensors.left.n > 1 ? " and others" : "");
-	}
+	print_losses(r, stdout, "");
 	printf("written to ");
 	print_printable(stdout, r->settings->out);
 	putchar('\n');
@@ -412,6 +419,8 @@ int from_gguf(const struct to_gguf_settings *settings, const struct layout *layo
 	code = model_output_end(&r.output, code, error);
 	if (code == EXIT_OK && (settings->json || !settings->quiet))
 		code = print(&r, error);
+	else if (code == EXIT_OK)
+		print_losses(&r, stderr, "mxfp: ");
 	json_decref(r.config);
 	json_decref(r.tokenizer);
 	json_decref(r.tokenizer_config);

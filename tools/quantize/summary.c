@@ -125,6 +125,14 @@ static void print_part(const struct quantize_plan *plan)
 	       part->number, part->of, n, plan->n_files);
 }
 
+void quantize_losses(const struct quantize_plan *plan)
+{
+	const struct mxfp_counts counts = sum_up(plan).counts;
+
+	if (counts.nan + counts.inf > 0)
+		fprintf(stderr, "mxfp: %" PRIu64 " numbers were NaN and %" PRIu64 " Inf\n", counts.nan, counts.inf);
+}
+
 static void print_totals(const struct quantize_plan *plan)
 {
 	const struct totals totals = sum_up(plan);

@@ -20,6 +20,18 @@ static int print_json(const struct transformation *done, const struct transform_
 	                                     (int)done->exact, "untied", (int)done->untied, "copied", carry_facts(&done->carry)), error);
 }
 
+/* Numbers that powers of two did not scale exactly. */
+static void print_rounded(const struct transformation *done, FILE *stream, const char *before)
+{
+	fprintf(stream, "%s%" PRIu64 " numbers became too small for a power of two to be exact\n", before, done->n_rounded);
+}
+
+void transform_losses(const struct transformation *done)
+{
+	if (done->n_rounded > 0)
+		print_rounded(done, stderr, "mxfp: ");
+}
+
 int transform_print(const struct transformation *done, const struct transform_settings *settings, struct error *error)
 {
 	if (settings->json)
@@ -38,7 +50,7 @@ int transform_print(const struct transformation *done, const struct transform_se
 	if (done->exact)
 		puts("powers of two alone: outputs in f32 are the same in every bit");
 	else if (done->n_rounded > 0)
-		printf("%" PRIu64 " numbers became too small for a power of two to be exact\n", done->n_rounded);
+		print_rounded(done, stdout, "");
 	else
 		puts("outputs in f32 are the same but for rounding");
 	carry_print(&done->carry, stdout);

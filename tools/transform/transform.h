@@ -47,6 +47,9 @@ int transform_run(struct transformation *done, const struct transform_settings *
 /* Prints lines, or JSON, to stdout. EXIT_MEMORY. */
 int transform_print(const struct transformation *done, const struct transform_settings *settings, struct error *error);
 
+/* What --quiet does not hide: numbers that became inexact, as a line on standard error. */
+void transform_losses(const struct transformation *done);
+
 void transform_free(struct transformation *done);
 
 #endif
