@@ -275,6 +275,17 @@ for mode in MLX:
     check("quantize to mlx " + mode, there[DOWN + ".weight"][:2] == ("U32", [64, 2 * bits]) and there[DOWN + ".scales"][:2] == ("U8", [64, 64 // length]))
     check("quantize to mlx %s: config" % mode, config["quantization"] == mlx_section(mode), config)
     remove(OUT)
+# The scales of mx.quantize(), mode nvfp4 (fp_quantize() of mlx/ops.cpp): e4m3(amax / 6), also where that is subnormal; codes are w / scale.
+quads = [4.0**-k for k in range(1, 5)]
+small = [s * x for s in quads for x in (6, -4, 3, 2, -1.5, 1, 0.5, 0, 6, 6, -6, 4, 0, 2, 1, 3)]
+make({DOWN + ".weight": ("F32", [1, 64], f32_bytes(small)), **PLAIN}, {"model_type": "llama"})
+done("quantize to mlx nvfp4, small weights", "quantize", MODEL, "-o", OUT, "-q", "--layout", "mlx", "--activations", "none", "--weights", "nvfp4")
+there = read_safetensors(OUT + "/model.safetensors")
+e4m3_of = {0.25: 0x28, 0.0625: 0x18, 2.0**-6: 0x08, 2.0**-8: 0x02}
+check("quantize to mlx nvfp4, small weights: scales", there[DOWN + ".scales"][2] == bytes([e4m3_of[s] for s in quads]), there[DOWN + ".scales"][2].hex())
+codes = "".join("%x%x" % (b & 15, b >> 4) for b in there[DOWN + ".weight"][2])
+check("quantize to mlx nvfp4, small weights: codes", codes == "7e54b21077f60425" * 4, codes)
+remove(OUT)
 refused("quantize to mlx with a tensor scale", "torchao-1", "quantize", MODEL, "-o", OUT, "--layout", "mlx", "--activations", "none", "--weights",
         "nvfp4", "--nvfp4-recipe", "te", code=2)
 

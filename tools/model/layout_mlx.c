@@ -52,7 +52,8 @@ const struct layout layout_mlx = {
 	.forms = forms,
 	.n_forms = sizeof forms / sizeof forms[0],
 	.tensor_scale_optional = true,
-	.recipe = MXFP_RECIPE_TORCHAO_1,
+	/* mx.quantize() has the same scales, down to subnormal ones, and other codes for ties alone. */
+	.recipe = MXFP_RECIPE_GGML,
 	.method = "mlx",
 	.unnamed_method = true,
 	.by_scales = true,
