@@ -1317,15 +1317,6 @@ static int refuse(void *context, const struct meaning_fact *fact, struct error *
 	return fail(error, EXIT_INPUT, "%s: '%s' %s", fact->path, fact->key, fact->text);
 }
 
-int meaning_check(struct model *model, enum meaning_use use, struct error *error)
-{
-	struct listing l = {.model = model, .reader = refuse, .context = &use, .error = error};
-	int code = list(&l);
-
-	model->formats = l.formats;
-	return code;
-}
-
 static int pass_over(void *context, const struct meaning_fact *fact, struct error *error)
 {
 	(void)context, (void)fact, (void)error;
@@ -1334,9 +1325,19 @@ static int pass_over(void *context, const struct meaning_fact *fact, struct erro
 
 int meaning_note(struct model *model, struct error *error)
 {
-	struct listing l = {.model = model, .reader = pass_over, .error = error};
-	int code = list(&l);
+	struct listing l = {.model = model, .reader = pass_over, .error = error, .plain = is_plain(model)};
+	const bool described = model->n_files > 0 && model->files[0].format == &file_safetensors;
+	const int code = described ? look_at_configs(&l) : EXIT_OK;
 
 	model->formats = l.formats;
 	return code;
+}
+
+int meaning_check(struct model *model, enum meaning_use use, struct error *error)
+{
+	struct listing l = {.model = model, .reader = refuse, .context = &use, .error = error};
+	/* What stands beside a tensor is known by that tensor, which the formats may decide between several. */
+	const int code = meaning_note(model, error);
+
+	return code == EXIT_OK ? list(&l) : code;
 }

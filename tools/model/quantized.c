@@ -212,10 +212,12 @@ static int set_shape(struct quantized *q, const char *name, struct error *error)
 	snprintf(key, size, LAYOUT_COLS "%s", name);
 	const char *text = file_metadata(file, key);
 	free(key);
-	if (text == NULL || q->choice.form->sparse)
+	if (text == NULL)
 		return EXIT_OK;
 	errno = 0;
 	unsigned long long cols = strtoull(text, &end, 10), whole = q->cols;
+	/* Rows of sparse tensors are not padded. */
+	unit = q->choice.form->sparse ? 1 : unit;
 	q->cols = q->shape.dims[q->shape.rank - 1] = cols;
 	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || cols > whole || whole - cols >= unit ||
 	    q->choice.layout->order->refuses(&q->choice, &q->shape) != NULL)
@@ -340,6 +342,9 @@ static int fail_broken(const struct search *search, struct error *error)
 	if (q->choice.form->sparse && q->choice.sparsity.m == 0) {
 		const char *text = sparsity_stated(q, search);
 
+		if (search->stated.words[0][0] != '\0')
+			return fail(error, EXIT_INPUT, "%s: metadata '" LAYOUT_TENSOR "%.200s': '%.40s' is not a known pattern of sparse codes",
+			            file->path, search->name, text);
 		return fail(error, EXIT_INPUT, "%s: metadata '" LAYOUT_SPARSITY "': '%.40s' is not a known pattern",
 		            file->path, text != NULL ? text : "");
 	}
