@@ -511,7 +511,7 @@ static int back_entry(struct planning *p, const struct want *w, struct tensors_s
 		.rows = w->rows,
 		.cols = w->cols,
 		.matrix = w->rows,
-		.order = {w->rows, matrix * w->rows, 1, w->order.head_rows, true},
+		.order = {.stride = w->rows, .first = matrix * w->rows, .step = 1, .head_rows = w->order.head_rows, .back = true},
 	};
 	const enum dtype dtype = source->tensor == NULL ? DTYPE_F32 : source->tensor->dtype == DTYPE_F64 ? DTYPE_F32 : source->tensor->dtype;
 	int code = set_output(p, entry, name, NULL, dtype, is_vector ? 1 : 2, shape);
