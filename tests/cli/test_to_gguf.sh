@@ -117,8 +117,22 @@ def change(source, target, old, new):
     open(work + "/" + target, "wb").write(data.replace(old, new))
 change("biased.gguf", "equal.gguf", struct.pack("<3f", -0.0, -1, -2), struct.pack("<3f", -1000, -1000, -1000))
 change("w4.gguf", "pre.gguf", b"llama-bpe", b"llama-bpx")
+change("ossq.gguf", "unbiased.gguf", b"blk.1.ffn_up_exps.bias", b"blk.1.ffn_up_exps.bibs")
+change("ossq.gguf", "narrow.gguf", b"blk.1.ffn_up_exps.weight" + struct.pack("<IQQQ", 3, 32, 64, 4), b"blk.1.ffn_up_exps.weight" + struct.pack("<IQQQ", 3, 32, 32, 8))
+change("ossq.gguf", "halves.gguf", b"blk.1.ffn_up_exps.weight" + struct.pack("<IQQQI", 3, 32, 64, 4, 39), b"blk.1.ffn_up_exps.weight" + struct.pack("<IQQQI", 3, 32, 64, 4, 40))
+change("nvmoe.gguf", "fewer.gguf", b"blk.0.ffn_up_exps.scale" + struct.pack("<IQ", 1, 4), b"blk.0.ffn_up_exps.scale" + struct.pack("<IQ", 1, 2))
+scale = lambda *x: struct.pack("<4f", *x)
+ups = [0.03 + 0.01 * e + 1 / 64 for e in range(4)]
+change("nvmoe.gguf", "nan.gguf", scale(*ups), scale(ups[0], ups[1], float("nan"), ups[3]))
 change("w4.gguf", "bos.gguf", b"bos_token_id" + struct.pack("<II", 4, 0), b"bos_token_id" + struct.pack("<II", 4, 99))
 END
+exits 3 "has no tensor 'blk.1.ffn_up_exps.bias'" convert "$work/unbiased.gguf" -o "$work/back/oss" --layout gpt-oss --allow-unknown bibs
+exits 3 "" convert "$work/halves.gguf" -o "$work/back/oss" --layout gpt-oss
+exits 3 "'blk.1.ffn_up_exps.weight': is of 8 matrices" convert "$work/narrow.gguf" -o "$work/back/oss" --layout gpt-oss
+for command in dequantize quantize convert; do
+	exits 3 "'blk.0.ffn_up_exps.scale': is not one number of F32 for each of 4 matrices" $command "$work/fewer.gguf" -o "$work/back/oss.gguf"
+done
+has "a NaN among tensor scales" "$("$mxfp" lint "$work/nan.gguf" -q)" "number 3 of them is nan"
 exits 3 "scores': are the same for tokens that merges make" convert "$work/equal.gguf" -o "$work/back/oss"
 exits 3 "'llama-bpx' is not known as the pre_tokenizer" convert "$work/pre.gguf" -o "$work/back/oss"
 exits 3 "bos_token_id': is no token" convert "$work/bos.gguf" -o "$work/back/oss"

@@ -132,6 +132,18 @@ static int check_size(const struct planning *p, const struct tensors_source *sou
 	                   " x %" PRIu64, there_rows, there_cols, p->shape->path, rows, cols);
 }
 
+/* Of a tensor of several matrices: whether they are so many. */
+static int check_matrices(const struct planning *p, const struct tensors_source *source, uint64_t matrices)
+{
+	const struct layout_shape *shape = &source->quantized.shape;
+	const unsigned rank = source->tensor != NULL ? source->tensor->rank : shape->rank;
+	const uint64_t there = rank != 3 ? matrices : source->tensor != NULL ? source->tensor->shape[0] : shape->dims[0];
+
+	return there == matrices ? EXIT_OK
+	                         : fail_tensor(p->error, source->file->path, source->name, "is of %" PRIu64 " matrices, and %s asks for %" PRIu64,
+	                                       there, p->shape->path, matrices);
+}
+
 static struct tensors_entry *add_entry(struct planning *p)
 {
 	struct tensors *t = p->tensors;
@@ -321,6 +333,8 @@ static int plan_entry(struct planning *p, const struct want *w, struct tensors_s
 	};
 	for (size_t i = 0; i < n_sources && code == EXIT_OK; i++)
 		code = check_size(p, &sources[i], (n_sources > 1 ? 1 : matrices) * w->order.stride, w->cols);
+	for (size_t i = 0; i < n_sources && code == EXIT_OK; i++)
+		code = check_matrices(p, &sources[i], n_sources > 1 ? 1 : matrices);
 	if (code == EXIT_OK)
 		code = sources[0].tensor == NULL ? plan_codes(p, entry, &whole) : plan_numbers(p, w, entry);
 	if (code == EXIT_OK)
@@ -536,6 +550,8 @@ static int back_all(struct planning *p, const struct want *w, const char *gguf, 
 	if (code != EXIT_OK || !*there)
 		return code;
 	code = check_size(p, source, matrices * w->rows, w->cols);
+	if (code == EXIT_OK)
+		code = check_matrices(p, source, matrices);
 	for (size_t m = 0; m < matrices && code == EXIT_OK; m++) {
 		if (!huggingface_name(p, name, w, w->matrices > 0 ? (int)m : TENSOR_NO_EXPERT))
 			return fail_tensor(p->error, source->file->path, source->name, "has no name in a model of %s",
@@ -586,6 +602,8 @@ static int back_together(struct planning *p, const struct want *w, const enum te
 			code = fail_missing(p, bias ? of_bias : gguf);
 		if (code == EXIT_OK)
 			code = check_size(p, &sources[i], w->matrices * w->rows / n, cols);
+		if (code == EXIT_OK)
+			code = check_matrices(p, &sources[i], w->matrices);
 		if (code == EXIT_OK && sources[i].tensor != NULL && !bias)
 			code = fail_tensor(p->error, sources[i].file->path, sources[i].name, "is %s, and experts of gpt_oss become MXFP4 alone; mxfp "
 			                   "quantize makes that of the file first", dtype_info(sources[i].tensor->dtype)->name);
