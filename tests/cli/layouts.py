@@ -275,6 +275,17 @@ for mode in MLX:
     check("quantize to mlx " + mode, there[DOWN + ".weight"][:2] == ("U32", [64, 2 * bits]) and there[DOWN + ".scales"][:2] == ("U8", [64, 64 // length]))
     check("quantize to mlx %s: config" % mode, config["quantization"] == mlx_section(mode), config)
     remove(OUT)
+# The scales of mx.quantize(), mode nvfp4 (fp_quantize() of mlx/ops.cpp): e4m3(amax / 6), also where that is subnormal; codes are w / scale.
+quads = [4.0**-k for k in range(1, 5)]
+small = [s * x for s in quads for x in (6, -4, 3, 2, -1.5, 1, 0.5, 0, 6, 6, -6, 4, 0, 2, 1, 3)]
+make({DOWN + ".weight": ("F32", [1, 64], f32_bytes(small)), **PLAIN}, {"model_type": "llama"})
+done("quantize to mlx nvfp4, small weights", "quantize", MODEL, "-o", OUT, "-q", "--layout", "mlx", "--activations", "none", "--weights", "nvfp4")
+there = read_safetensors(OUT + "/model.safetensors")
+e4m3_of = {0.25: 0x28, 0.0625: 0x18, 2.0**-6: 0x08, 2.0**-8: 0x02}
+check("quantize to mlx nvfp4, small weights: scales", there[DOWN + ".scales"][2] == bytes([e4m3_of[s] for s in quads]), there[DOWN + ".scales"][2].hex())
+codes = "".join("%x%x" % (b & 15, b >> 4) for b in there[DOWN + ".weight"][2])
+check("quantize to mlx nvfp4, small weights: codes", codes == "7e54b21077f60425" * 4, codes)
+remove(OUT)
 refused("quantize to mlx with a tensor scale", "torchao-1", "quantize", MODEL, "-o", OUT, "--layout", "mlx", "--activations", "none", "--weights",
         "nvfp4", "--nvfp4-recipe", "te", code=2)
 
@@ -357,17 +368,31 @@ decodes("FP8, long rows", {DOWN + ".weight": long.numbers})
 two = Grid(192, 64, 128, 64)
 make({DOWN + ".weight": two.weight(), DOWN + SCALE: two.scale(), **PLAIN}, fp8_config([128, 64]))
 decodes("FP8, cut off", {DOWN + ".weight": two.numbers})
-refused("FP8, cut off, a file alone", DOWN + ".weight|directory with config.json", "dequantize", MODEL + "/model.safetensors", "-o", OUT)
+refused("FP8, cut off, a file alone", DOWN + SCALE + "|directory's config.json must state", "dequantize", MODEL + "/model.safetensors", "-o", OUT)
 make({DOWN + ".weight": two.weight(), DOWN + SCALE: two.scale(), **PLAIN}, fp8_config([64, 64]))
-refused("FP8, cut off, another configuration", DOWN + ".weight")
+refused("FP8, cut off, another configuration", DOWN + SCALE)
+# Grids whose columns are no whole blocks are numbers: those that the configuration states, cut off or not, or equal shares of a power of two.
+for what, grid, block, scale_dtype, end in (
+        ("128 x 48, cut off", Grid(200, 160, 128, 48), [128, 48], "F8_E8M0", SCALE), ("1 x 16", Grid(6, 96, 1, 16), [1, 16], "U8", INV),
+        ("1 x 16 without a word", Grid(6, 96, 1, 16), None, "F8_E8M0", SCALE), ("2 x 8 of experts", Grid(4, 64, 2, 8, 2), None, "F8_E8M0", INV),
+        ("the least and the largest", Grid(4, 64, 1, 16, scales=(0, 1, 3, 200, 245)), [1, 16], "U8", INV)):
+    make({DOWN + ".weight": grid.weight(), DOWN + end: grid.scale(scale_dtype), **PLAIN}, fp8_config(block))
+    decodes("FP8, a grid of %s" % what, {DOWN + ".weight": grid.numbers})
+    check("FP8, a grid of %s: lint" % what, "1 quantized weights: errors 0" in run("lint", MODEL)[1], run("lint", MODEL)[1])
+nan = Grid(4, 64, 1, 16, scales=(120, 255))
+make({DOWN + ".weight": nan.weight(), DOWN + INV: nan.scale("U8"), **PLAIN}, fp8_config([1, 16]))
+refused("FP8, a grid of 1 x 16 with NaN", DOWN + INV + "|is NaN")
+make({DOWN + ".weight": two.weight(), DOWN + SCALE: ("F8_E8M0", [2, 7], bytes(14)), **PLAIN}, fp8_config([64, 64]))
+refused("FP8, a grid that does not divide", DOWN + SCALE + "|does not divide")
+make({DOWN + ".weight": two.weight(), DOWN + ".weight_scale": ("U8", [192, 4], bytes(768)), **PLAIN}, None)
+refused("FP8, 1 x 16 of compressed-tensors' name", DOWN + ".weight")
 
 # Near misses.
 small = Grid(6, 96, 1, 32)
 weight, scale = small.weight(), small.scale("U8")
 BAD = {
-    "scales of 16 columns": ({DOWN + SCALE: ("F8_E8M0", [6, 6], bytes(36))}, DOWN + ".weight"),
     "a scale too many": ({DOWN + SCALE: ("F8_E8M0", [6, 4], bytes(24))}, DOWN + ".weight"),
-    "scales of rows without columns": ({DOWN + SCALE: ("F8_E8M0", [6], bytes(6))}, DOWN + ".weight"),
+    "scales of more rows without columns": ({DOWN + SCALE: ("F8_E8M0", [7], bytes(7))}, DOWN + SCALE),
     "scales of three dimensions": ({DOWN + SCALE: ("F8_E8M0", [1, 6, 3], bytes(18))}, DOWN + ".weight"),
     "no scales": ({DOWN + SCALE: ("F8_E8M0", [0, 3], b"")}, DOWN + ".weight"),
     "scales twice": ({DOWN + SCALE: ("U8", [6, 3], scale[2]), DOWN + INV: scale}, DOWN + SCALE + "|stands beside"),
@@ -524,15 +549,45 @@ refused("ModelOpt MIXED_PRECISION, a format that it does not state", "layers.1.s
 layers["model.language_model.layers.0.self_attn.k_proj"] = {"quant_algo": "W4A16_AWQ", "group_size": 128}
 make(tensors, {"model_type": "llama"}, second)
 refused("ModelOpt MIXED_PRECISION, AWQ", "k_proj.quant_algo")
-# Experts in one tensor, each with its own tensor scale: there is one for all of a tensor here.
+# Experts in one tensor, each with its own tensor scale: numbers.
 experts = [nvfp4(ROWS, COLS) for _ in range(2)]
 stacked = {EXPERTS: ("U8", [2, ROWS, COLS // 2], b"".join(e.code_bytes(4) for e in experts)),
            EXPERTS + "_weight_scale": ("F8_E4M3", [2, ROWS, COLS // 16], b"".join(e.scale_bytes() for e in experts))}
-for shape in ([2, 2], [2], [1]):
-    n = shape[0] * shape[-1] if len(shape) > 1 else shape[0]
-    make({**stacked, EXPERTS + "_weight_scale_2": ("F32", shape, f32_bytes([0.5] * n)), **PLAIN}, {"model_type": "muse_spark", "quantization_config": {
-        "quant_method": "modelopt", "quant_algo": "NVFP4", "producer": PRODUCER, "ignore": []}})
-    refused("NVFP4 experts with tensor scales %s" % shape, EXPERTS + "|Muse-Spark")
+MUSE = {"model_type": "muse_spark", "quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4", "producer": PRODUCER, "ignore": ["lm_head"]}}
+E_DOWN = EXPERTS.replace("gate_up_proj", "down_proj")
+# sanitize() of muse_spark.py: gate and up are the halves of each expert's rows, down has one number; code x scale x scale_2.
+halves, each = [0.5, 3.0, 0.7, 1e-3], [0.25, 1 / 3]
+in_halves = [f32(x * f32(halves[2 * e + (i >= len(n.numbers) // 2)])) for e, n in enumerate(experts) for i, x in enumerate(n.numbers)]
+in_each = [f32(x * f32(each[e])) for e, n in enumerate(experts) for x in n.numbers]
+down = {E_DOWN: stacked[EXPERTS], E_DOWN + "_weight_scale": stacked[EXPERTS + "_weight_scale"], E_DOWN + "_weight_scale_2": ("F32", [2], f32_bytes(each)),
+        E_DOWN + "_input_scale": ("F32", [2], f32_bytes([1.0, 2.0]))}
+make({**stacked, EXPERTS + "_weight_scale_2": ("F32", [2, 2], f32_bytes(halves)), **down, **PLAIN}, MUSE)
+decodes("Muse-Spark", {EXPERTS: in_halves, E_DOWN: in_each}, shapes={EXPERTS: [2, ROWS, COLS], E_DOWN: [2, ROWS, COLS]})
+lint("Muse-Spark")
+code, out, error = run("inspect", MODEL)
+check("Muse-Spark: inspect", code == 0 and "already quantized: modelopt" in out and "refused" not in out, out + error)
+done("Muse-Spark: report", "report", MODEL)
+done("Muse-Spark: to other blocks", "quantize", MODEL, "-o", OUT, "--layout", "trn-x4", "--weights", "mxfp8", "--activations", "none")
+remove(OUT)
+os.makedirs(OUT + "-alone")
+os.rename(MODEL + "/model.safetensors", OUT + "-alone/model.safetensors")
+out = done("Muse-Spark: --to", "convert", OUT + "-alone/model.safetensors", "-o", OUT + ".safetensors", "--to", "mxfp8-e4m3", "--allow-rounding")
+check("Muse-Spark: --to says what it was", "nvfp4 with tensor scales [2, %d, %d]" % (ROWS, COLS) in out, out)
+os.rename(OUT + "-alone/model.safetensors", MODEL + "/model.safetensors")
+remove(OUT + ".safetensors", OUT + "-alone")
+refused("Muse-Spark: into another layout", EXPERTS + "|mxfp dequantize", "convert", MODEL, "-o", OUT, "--layout", "compressed-tensors")
+refused("Muse-Spark: decoded on the way", EXPERTS + "|mxfp dequantize", "convert", MODEL, "-o", OUT, "--decode-rest", "f32")
+for shape in ([2], [1], [2, 1], [1, 2], [2, 2, 1], [4], [2, 3]):
+    n = 1
+    for d in shape:
+        n *= d
+    make({**stacked, EXPERTS + "_weight_scale_2": ("F32", shape, f32_bytes([0.5] * n)), **PLAIN}, MUSE)
+    refused("NVFP4 experts with tensor scales %s" % shape, EXPERTS + "_weight_scale_2|each of 2 matrices")
+    make({**down, E_DOWN + "_weight_scale_2": ("F32", shape, f32_bytes([0.5] * n)), **PLAIN}, MUSE)
+    if shape != [2]:
+        refused("NVFP4 experts, down, with tensor scales %s" % shape, E_DOWN + "_weight_scale_2|each of 2 matrices")
+    if len(shape) > 1:
+        continue
     make({EXPERTS: stacked[EXPERTS], EXPERTS + "_scale": stacked[EXPERTS + "_weight_scale"], EXPERTS + "_scale_2": ("F32", shape, f32_bytes([0.5] * n)), **PLAIN}, None)
     if shape == [1]:
         decodes("NVFP4 experts with one tensor scale", {EXPERTS: [f32(x * 0.5) for e in experts for x in e.numbers]})

@@ -308,7 +308,7 @@ refused("beside blocks of gpt-oss", "shift", "dequantize", MODEL, "-o", OUT, "-q
 for name in ("_weight_scale", "_weight_scale_2", "_zero"):
     make(dict(QUARK, **{experts: ("U8", [2, 4, 16], bytes(128)), experts + name: ("U8", [2, 4, 1], bytes(8))}),
          {"quantization_config": QUARK_CONFIG})
-    refused("experts with " + name, "Muse-Spark" if name == "_weight_scale_2" else name[1:], "dequantize", MODEL, "-o", OUT, "-q")
+    refused("experts with " + name, "scales U8 [2, 4, 1]" if name == "_weight_scale" else name[1:], "dequantize", MODEL, "-o", OUT, "-q")
 make(dict(QUARK, **{experts: ("U8", [2, 4, 16], bytes(128))}), {"quantization_config": QUARK_CONFIG})
 refused("experts without scales", "no scales", "dequantize", MODEL, "-o", OUT, "-q")
 # FP8 of ComfyUI in part of a model whose other weights are plain: never quantized in part.

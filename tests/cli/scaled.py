@@ -62,6 +62,20 @@ def modelopt(algorithm):
     return {"quant_method": "modelopt", "quant_algo": algorithm, "ignore": [], "producer": {"name": "modelopt", "version": "0.47.0"}}
 
 
+def quark(layers, **weight):
+    """QConfig.to_dict() of Quark 0.13: layers have these settings of weights, all others MXFP4."""
+    spec = {"dtype": "fp4", "is_dynamic": False, "qscheme": "per_group", "ch_axis": -1, "group_size": 32, "block_size": None, "symmetric": None,
+            "round_method": "half_even", "scale_type": "float", "scale_format": "e8m0", "scale_calculation_mode": "even", "mx_element_dtype": None,
+            "observer_cls": "PerBlockMXObserver", "is_scale_quant": False}
+    layer = lambda spec: {"input_tensors": None, "output_tensors": None, "weight": spec, "bias": None, "target_device": None}
+    eight = dict(spec, dtype="fp8_e4m3", qscheme="per_tensor", ch_axis=None, group_size=None, symmetric=True, scale_format=None,
+                 scale_calculation_mode=None, observer_cls="PerTensorMinMaxObserver")
+    eight.update(weight)
+    return {"quant_method": "quark", "quant_mode": "eager_mode", "version": "0.13", "algo_config": None, "softmax_quant_spec": None, "kv_cache_quant_config": {},
+            "global_quant_config": layer(spec), "layer_quant_config": {name: layer(eight) for name in layers}, "layer_type_quant_config": {}, "exclude": ["lm_head"],
+            "export": {"kv_cache_group": [], "min_kv_scale": 0.0, "pack_method": "reorder", "weight_format": "real_quantized", "weight_merge_groups": None}}
+
+
 def fp8(block, **more):
     return dict({"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": block}, **more)
 
@@ -108,6 +122,8 @@ CASES = [
     ("experts by square", "model.layers.0.mlp.experts.gate_up_proj", "F8_E4M3", (2, 64, 64),
      "model.layers.0.mlp.experts.gate_up_proj_scale_inv", "F32", (2, 2, 2), (32, 32), fp8([32, 32])),
     ("FBGEMM", W, "F8_E4M3", (48, 64), W + "_scale", "F32", (48, 1), (1, 64), {"quant_method": "fbgemm_fp8", "activation_scale_ub": 1200.0}),
+    ("Quark, tensor", W, "F8_E4M3", (48, 64), W + "_scale", "F32", (), (48, 64), quark(["*"])),
+    ("Quark, channel", W, "F8_E4M3", (48, 64), W + "_scale", "F32", (48,), (1, 64), quark(["*up_proj"], qscheme="per_channel", ch_axis=0)),
     ("E5M2", W, "F8_E5M2", (48, 64), W + "_scale", "F32", (48, 1), (1, 64), None),
 ]
 
@@ -168,16 +184,16 @@ mixed_ct = {"quant_method": "compressed-tensors", "format": "mixed-precision", "
 mixed_mo = dict(modelopt("MIXED_PRECISION"), quantized_layers={"model.language_model.layers.0.mlp": {"quant_algo": "FP8"},
                                                               "model.language_model.layers.0.self_attn.o_proj": {"quant_algo": "NVFP4", "group_size": 16}})
 ones16 = bytes([0x38] * 32 * 4)
+QUARK_CASE = next(i for i, case in enumerate(CASES) if case[0] == "Quark, channel")
 for what, section, parts in (
+        ("Quark", quark(["*up_proj"], qscheme="per_channel", ch_axis=0), {O: ("U8", (32, 32), nibbles), O + "_scale": ("U8", (32, 2), bytes([128] * 64))}),
         ("compressed-tensors", mixed_ct, {O + "_packed": ("U8", (32, 32), nibbles), O + "_scale": ("F8_E4M3", (32, 4), ones16),
                                           O + "_global_scale": ("F32", (1,), f32_bytes([0.5]))}),
         ("ModelOpt", mixed_mo, {O: ("U8", (32, 32), nibbles), O + "_scale": ("F8_E4M3", (32, 4), ones16), O + "_scale_2": ("F32", (), f32_bytes([2]))}),
         ("DeepSeek-V4", fp8([128, 128], scale_fmt="ue8m0", expert_dtype="fp4"), {O: ("I8", (32, 32), nibbles), O[:-6] + "scale": ("F8_E8M0", (32, 2), bytes([128] * 64))})):
-    tensors, _, numbers = make(CASES[6 if what != "ModelOpt" else 10])
-    shape = CASES[6 if what != "ModelOpt" else 10][3]
-    if what == "DeepSeek-V4":
-        tensors, _, numbers = make(CASES[0])
-        shape = CASES[0][3]
+    case = CASES[{"compressed-tensors": 6, "ModelOpt": 10, "DeepSeek-V4": 0, "Quark": QUARK_CASE}[what]]
+    tensors, _, numbers = make(case)
+    shape = case[3]
     tensors.update(parts)
     write("m", tensors, section)
     code, _, error = run("dequantize", "m", "-o", "f32", "-f", "-q", "--to", "f32")
@@ -223,11 +239,38 @@ for path in ("of8", "plain"):
             text = json.dumps({k: v for k, v in facts.items() if "second" not in k and "bytes" not in k})
         seen.setdefault(command[0], []).append(text)
 check("eval", '"perplexity"' in seen["eval"][0])
+# advise and calibrate say that numbers were decoded, and of numbers nothing.
+for path, said in (("of8", True), ("plain", False)):
+    for command in (("advise", path), ("calibrate", path, "--tokens", "tokens.json", "-o", "X-calibrated", "-f")):
+        code, out, error = run(*command)
+        check("%s says of %s" % command[:2], code == 0 and ("tensors were quantized before (fp8" in out) == said, out + error)
+        code, out, error = run(*command, "--json")
+        check("%s says of %s in JSON" % command[:2], code == 0 and (json.loads(out)["decoded_from"] is not None) == said, out + error)
 check("gemm is that of the numbers", open("of8.npy", "rb").read() == open("plain.npy", "rb").read())
 check("advise is that of the numbers", seen["advise"][0] == seen["advise"][1], seen["advise"])
 check("calibrate is that of the numbers", read_safetensors("of8-calibrated/model.safetensors") == read_safetensors("plain-calibrated/model.safetensors"))
 perplexity = [json.loads(t) for t in seen["eval"]]
 check("eval is that of the numbers", [str(p)[:60] for p in perplexity][0] == [str(p)[:60] for p in perplexity][1], perplexity)
+
+
+# Scales of activations and caches, which dequantize carries, are those of the numbers before for transform.
+carried = {}
+for layer in range(2):
+    for part in ("q", "k", "v"):
+        carried["model.layers.%d.self_attn.%s_proj.input_scale" % (layer, part)] = ("F32", [1], f32_bytes([2.0]))
+    for name in ("k_scale", "v_scale", "q_scale", "prob_scale", "kv_scale"):
+        carried["model.layers.%d.self_attn.%s" % (layer, name)] = ("F32", [1], f32_bytes([0.5]))
+    carried["model.layers.%d.self_attn.k_proj.output_scale" % layer] = ("F32", [1], f32_bytes([0.25]))
+for path, tensors in (("of8", eight), ("carries", {**eight, **carried})):
+    write(path, tensors, fp8([16, 16]))
+    json.dump(dict(config, quantization_config=fp8([16, 16])), open(path + "/config.json", "w"))
+    code, out, error = run("transform", path, "-o", path + "-t", "-f", "--scale-norms")
+    check("transform of " + path, code == 0 and ("are left out" in out) == (path == "carries"), out + error)
+check("transform without scales", read_safetensors("carries-t/model.safetensors") == read_safetensors("of8-t/model.safetensors"))
+write_safetensors("carries/model.safetensors", {**eight, "model.layers.0.self_attn.mystery": ("F32", [1], f32_bytes([1.0]))})
+for more, want in (((), 3), (("--allow-unknown", "model.layers.0.self_attn.mystery"), 0)):
+    code, out, error = run("transform", "carries", "-o", "carries-t", "-f", "--scale-norms", *more)
+    check("transform beside what is unknown", code == want and (want == 0 or "self_attn.mystery" in error), error)
 
 
 # What is not read, and says which tensor.
@@ -267,6 +310,27 @@ refused("experts, rows as columns", "does not fit", {"e.gate_up_proj": ("F8_E4M3
 refused("a scale for several matrices", "does not fit", {"e.gate_up_proj": ("F8_E4M3", (2, 32, 32), bytes(2048)), "e.gate_up_proj_scale": ("F32", (32, 1), ones(32))}, modelopt("fp8_pc_pt"))
 refused("an unknown key", "mystery", with_scales("F32", (), ones(1)), fp8(None, mystery=1))
 refused("another kind of scale", "scale_fmt", with_scales("F32", (), ones(1)), fp8(None, scale_fmt="int"))
+# Quark: settings that together are nothing, and tensors that are not what they say.
+for what, part, more in (("channels of columns", "qscheme", {"qscheme": "per_channel", "ch_axis": 1}), ("groups of numbers", "qscheme", {"qscheme": "per_group", "group_size": 32}),
+                         ("E8M0 for a tensor", "scale_format", {"scale_format": "e8m0"}), ("FP4 for a tensor", "dtype", {"dtype": "fp4"}), ("blocks", "qscheme", {"qscheme": "per_block"}),
+                         ("E5M2", "dtype", {"dtype": "fp8_e5m2"})):
+    section = quark(["*up_proj"])
+    section["layer_quant_config"]["*up_proj"]["weight"].update(more)
+    refused("Quark, " + what, part, with_scales("F32", (), ones(1), name=W + "_scale"), section)
+section = quark(["*up_proj"])
+section["layer_quant_config"]["*up_proj"]["weight"] = [dict(section["layer_quant_config"]["*up_proj"]["weight"], dtype="int4"), section["layer_quant_config"]["*up_proj"]["weight"]]
+refused("Quark, two steps", "dtype", with_scales("F32", (), ones(1), name=W + "_scale"), section)
+section["layer_quant_config"]["*up_proj"]["weight"][0]["dtype"] = "fp8_e4m3"
+refused("Quark, two steps of FP8", "several steps", with_scales("F32", (), ones(1), name=W + "_scale"), section)
+refused("Quark of FP4 alone", "config.json says mxfp4", with_scales("F32", (), ones(1), name=W + "_scale"), quark([]))
+refused("Quark, zero points", "zero points", dict(with_scales("F32", (), ones(1), name=W + "_scale"), **{W + "_zero_point": ("F32", (), ones(1))}), quark(["*"]))
+# MXFP8 of Quark is compressed-tensors' blocks: OCP_MXFP8E4M3Spec.
+section = quark(["*up_proj"])
+section["layer_quant_config"]["*up_proj"]["weight"].update(qscheme="per_group", group_size=32, ch_axis=-1, scale_format="e8m0", symmetric=None)
+codes = bytes(draw.choice(CODES) for _ in range(48 * 64))
+write("m", {W: ("F8_E4M3", (48, 64), codes), W + "_scale": ("U8", (48, 2), bytes([126, 129] * 48))}, section)
+code, _, error = run("dequantize", "m", "-o", "f32", "-f", "-q", "--to", "f32")
+check("Quark, MXFP8", code == 0 and read_safetensors("f32/model.safetensors")[W][2] == f32_bytes([E4M3[c] * (0.5, 4.0)[i // 32 % 2] for i, c in enumerate(codes)]), error)
 refused("FNUZ", "F8_E4M3FNUZ", {W: ("F8_E4M3FNUZ", (32, 32), bytes(1024)), W + "_scale": ("F32", (), ones(1))}, None)
 # Parameters that are called so are no scales.
 tensors, section, numbers = make(CASES[3])

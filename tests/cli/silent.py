@@ -67,10 +67,14 @@ def bits_of(codes, bits):
 class Numbers:
     """A matrix in a format: rows of codes and of scale bytes, a tensor scale that multiplies."""
 
-    def __init__(self, draw, form, rows, cols, tensor_scale=1.0, grid=None):
+    def __init__(self, draw, form, rows, cols, tensor_scale=1.0, grid=None, sparse=False):
         self.form, self.rows, self.cols = form, rows, cols
         bits, block, values, allowed = FORMATS[form]
         self.codes = [draw.choices(allowed, k=cols) for _ in range(rows)]
+        # Two of four are kept, which may be zero, too; the others are.
+        self.kept = [[sorted(draw.sample(range(4), 2)) for _ in range(cols // 4)] for _ in range(rows)] if sparse else None
+        if sparse:
+            self.codes = [[c if i % 4 in kept[i // 4] else 0 for i, c in enumerate(row)] for row, kept in zip(self.codes, self.kept)]
         self.scale_bytes = [[draw.randrange(0x28, 0x48) if form == "nvfp4" else draw.randrange(118, 124) for _ in range(cols // block)]
                             for _ in range(rows)]
         if grid is not None:
@@ -85,13 +89,19 @@ class Numbers:
     def packed(self):
         return b"".join(bits_of(row, FORMATS[self.form][0]) for row in self.codes)
 
+    def kept_codes(self):
+        return b"".join(bits_of([row[4 * g + i] for g, kept in enumerate(groups) for i in kept], FORMATS[self.form][0]) for row, groups in zip(self.codes, self.kept))
+
+    def masks(self):
+        return b"".join(bits_of([sum(1 << i for i in kept) for kept in groups], 4) for groups in self.kept)
+
     def scales(self):
         return bytes(b for row in self.scale_bytes for b in row)
 
 
 # ---- files
 GGUF_TYPES = {"F32": 0, "F16": 1, "Q8_0": 8, "BF16": 30, "MXFP4": 39, "NVFP4": 40}
-GGUF_VALUES = {"u8": (0, "<B"), "u32": (4, "<I"), "i32": (5, "<i"), "f32": (6, "<f"), "bool": (7, "<?"), "u64": (10, "<Q")}
+GGUF_VALUES = {"u8": (0, "<B"), "u16": (2, "<H"), "u32": (4, "<I"), "i32": (5, "<i"), "f32": (6, "<f"), "bool": (7, "<?"), "u64": (10, "<Q")}
 
 
 def gguf_text(text):
@@ -140,7 +150,7 @@ def read_gguf_tensors(path):
         return data[at[0] - n:at[0]].decode()
 
     forms = {number: form for number, form in GGUF_VALUES.values()}
-    forms.update({1: "<b", 2: "<H", 3: "<h", 11: "<q", 12: "<d"})
+    forms.update({1: "<b", 3: "<h", 11: "<q", 12: "<d"})
 
     def value(kind):
         if kind == 8:
@@ -220,6 +230,14 @@ CT_NAMES = {"mxfp4": "mxfp4-pack-quantized", "nvfp4": "nvfp4-pack-quantized", "m
             "mxfp6-e3m2": "mxfp6-e3m2-pack-quantized", "mxfp8-e4m3": "mxfp8-quantized", "mxfp8-e5m2": "mxfp8-e5m2-quantized",
             "mxint8": "mxint8-quantized"}
 DTYPES = {"mxfp8-e4m3": "F8_E4M3", "mxfp8-e5m2": "F8_E5M2", "mxint8": "I8"}
+
+
+def ct_sparse(name, n):
+    """Kept codes, and 4 bits for each group of 4: doc/layout.md."""
+    out = {k: v for k, v in ct_tensors(name, n).items() if "scale" in k}
+    out[name + ".weight_sparse"] = ("U8", [n.rows, n.cols // 2 * FORMATS[n.form][0] // 8], n.kept_codes())
+    out[name + ".weight_mask"] = ("U8", [n.rows, n.cols // 8], n.masks())
+    return out
 
 
 def ct_section(form):
@@ -359,6 +377,10 @@ class Model:
         self.keys = None
         self.alone = False
         self.quantized = [O, DOWN]
+        # Of some instances 32 rows share scales, or two of four codes are kept; a GGUF file has Q8_0, or is two files.
+        self.squares = layout == "compressed-tensors" and form != "nvfp4" and number == 1
+        self.sparse = layout == "compressed-tensors" and number == 2
+        self.split = layout == "gguf" and number == 2
         self.config = copy.deepcopy(CONFIG)
         self.config["torch_dtype"] = "bfloat16"
         self.fields = {}
@@ -381,12 +403,21 @@ class Model:
             if layout in ("mlx", "fp8"):
                 self.grid = draw.choice([(1, 32), (1, 32), (32, 32), (64, 64)]) if layout == "fp8" and form != "mxfp4" else None
                 n = Numbers(draw, form, SIDE, SIDE, 1, self.grid)
+            if self.squares or self.sparse:
+                n = Numbers(draw, form, SIDE, SIDE, draw.choice([.25, .125]), (32, 32) if self.squares else None, self.sparse)
             make = {"mlx": mlx_tensors, "fp8": lambda name, n: fp8_tensors(name, n, draw), "compressed-tensors": ct_tensors, "auto-round": ct_tensors, "modelopt": modelopt_tensors,
                     "quark": modelopt_tensors, "trn-x4": trn_tensors, "gguf": gguf_tensors}[layout]
+            make = ct_sparse if self.sparse else make
             self.tensors.update(make(module, n))
             self.want[module + ".weight"] = ([SIDE, SIDE], n.want)
             if layout == "trn-x4":
                 self.metadata["mxfp.cols.%s.weight" % module] = str(SIDE)
+        if self.squares:
+            self.metadata["mxfp.block"] = "32x32"
+        if self.sparse:
+            self.metadata["mxfp.sparsity"] = "2:4"
+        if layout == "gguf" and number > 0:
+            self.make_q8_0(draw)
         if layout == "gguf":
             self.keys = copy.deepcopy(GGUF_KEYS)
             rename = lambda x: GGUF_NAMES[max((k for k in GGUF_NAMES if x.startswith(k + ".")), key=len)] + x[len(max(
@@ -398,12 +429,25 @@ class Model:
                     "quark": quark_section, "mlx": mlx_section, "fp8": fp8_section}
         if layout in sections:
             self.config["quantization_config"] = copy.deepcopy(sections[layout](form))
+            if self.sparse:
+                section = self.config["quantization_config"]
+                section["format"] = section["config_groups"]["group_0"]["format"] = CT_NAMES[form] + "-sparse"
         if layout == "mlx":
             self.config["quantization"] = mlx_section(form)
         if layout == "trn-x4":
             self.config["quantization_config"] = {"quant_method": "trn-x4", "ignore": []}
         if layout == "modelopt":
             self.second = copy.deepcopy(modelopt_second(form))
+
+    def make_q8_0(self, draw):
+        """A matrix of ggml's Q8_0: 32 elements in a scale in f16 and as many signed bytes."""
+        name, numbers, data = "model.layers.0.mlp.up_proj.weight", [], b""
+        for _ in range(SIDE * SIDE // 32):
+            scale, codes = draw.randrange(1, 64) / 4096, [draw.randrange(-127, 128) for _ in range(32)]
+            data += struct.pack("<e32b", scale, *codes)
+            numbers += [scale * c for c in codes]
+        self.tensors[name] = ("Q8_0", [SIDE, SIDE], data)
+        self.want[name] = ([SIDE, SIDE], numbers)
 
     def make_experts(self, draw):
         self.config = {"model_type": "gpt_oss", "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}}
@@ -433,6 +477,8 @@ class Model:
 
     def write(self, path):
         remove(path)
+        if self.keys is not None and self.split:
+            return self.write_split(path)
         if self.keys is not None:
             write_gguf(path + ".gguf", self.keys, self.tensors)
             return path + ".gguf"
@@ -446,6 +492,15 @@ class Model:
         if self.second is not None:
             write_json(path + "/hf_quant_config.json", self.second)
         return path + "/model.safetensors" if self.alone else path
+
+    def write_split(self, path):
+        """Two files as llama-gguf-split writes them, of which the first has the keys; the first is named."""
+        os.mkdir(path)
+        names, n = list(self.tensors), len(self.tensors)
+        for i, part in enumerate((names[:n // 2], names[n // 2:])):
+            keys = {"split.no": ("u16", i), "split.count": ("u16", 2), "split.tensors.count": ("i32", n)}
+            write_gguf(path + "/model-0000%d-of-00002.gguf" % (i + 1), {**(self.keys if i == 0 else {}), **keys}, {k: self.tensors[k] for k in part})
+        return path + "/model-00001-of-00002.gguf"
 
     def write_shards(self, path):
         """Parts of a tensor in two files; index: what the map says otherwise."""
@@ -464,7 +519,7 @@ KINDS += [("quark", "mxfp4")] * 2 + [("gpt-oss", "mxfp4")] * 2 + [("auto-round",
 KINDS += [("trn-x4", f) for f in ("mxfp4", "mxfp8-e4m3", "mxfp8-e5m2")] + [("gguf", f) for f in ("mxfp4", "nvfp4")] * 2
 KINDS += [("mlx", f) for f in MLX_MODES] + [("fp8", f) for f in ("mxfp8-e4m3", "mxfp8-e4m3", "mxfp4")]
 KINDS += [("plain", f) for f in ("f32", "bf16", "f16")]
-INSTANCES = 2
+INSTANCES = 3
 
 # ---- facts: (layouts and formats, path or tensor, values, mode). A value that is callable makes one of the model's format.
 CT, MO, QU, AR, GO, TR, GG, PL = "compressed-tensors", "modelopt", "quark", "auto-round", "gpt-oss", "trn-x4", "gguf", "plain"
@@ -533,7 +588,9 @@ KEYS = [
     (QU, QW + ("ch_axis",), [0], REFUSE), (QU, QW + ("scale_format",), ["float32", "fp8_e4m3", "e5m3"], REFUSE),
     (QU, QW + ("mx_element_dtype",), ["fp8_e4m3", "fp6_e3m2", "int8"], REFUSE), (QU, QW + ("is_scale_quant",), [True], REFUSE),
     (QU, QW + ("is_dynamic",), [True], REFUSE), (QU, ("global_quant_config", "bias"), [QUARK_TENSOR], REFUSE),
-    (QU, ("layer_quant_config",), [{"*.o_proj": {"weight": dict(QUARK_TENSOR, dtype="fp8_e4m3")}}, {"*": {"skew": 1}}], REFUSE),
+    (QU, ("layer_quant_config",), [{"*.o_proj": {"weight": dict(QUARK_TENSOR, dtype="int4")}}, {"*.o_proj": {"weight": dict(QUARK_TENSOR, qscheme="per_channel")}},
+                                   {"*.o_proj": {"weight": dict(QUARK_TENSOR, dtype="fp8_e4m3", qscheme="per_tensor")}}, {"*": {"skew": 1}}], REFUSE),
+    (QU, ("layer_quant_config",), [{"*.x_proj": {"weight": dict(QUARK_TENSOR, dtype="fp8_e4m3", qscheme="per_tensor", group_size=None, scale_format=None)}}], SAME),
     (QU, ("layer_type_quant_config",), [{"Linear": {"weight": dict(QUARK_TENSOR, dtype="int4")}}], REFUSE),
     (QU, ("algo_config",), [[{"name": "rotation", "r4": True}], [{"name": "rotation", "online_r1_rotation": True}], [{"name": "svdquant"}],
                             [{"name": "quarot"}], [{"name": "rotation", "r3": True}]], REFUSE),
@@ -768,9 +825,9 @@ def of_parts(draw, m):
     """A part of a quantized tensor that is not as it should be."""
     module = draw.choice(m.quantized)
     scale = m.part(module, ["weight_scale", "_x4_scale", "_scales", ".scales"] + (["_scale_inv", ".scale"] if m.layout == F8 else []))
-    codes = m.part(module, ["_packed", "_blocks", ".blocks", "_e2m1_x4", "_e4m3_x4", "_e5m2_x4", ".weight"])
+    codes = m.part(module, ["_packed", "_sparse", "_blocks", ".blocks", "_e2m1_x4", "_e4m3_x4", "_e5m2_x4", ".weight"])
     tensor_scale = m.part(module, ["_global_scale", "_scale_2", ".scale"]) if m.layout != F8 else None
-    parts = [x for x in (scale, codes, tensor_scale) if x is not None]
+    parts = [x for x in (scale, codes, tensor_scale, m.part(module, ["_mask"])) if x is not None]
     name = draw.choice(parts)
     dtype, shape, data = m.tensors[name]
     shape = list(shape)
@@ -1219,7 +1276,7 @@ class Case:
         if self.mode == "gguf":
             self.fault(name, "SILENT: takes it")
             return
-        if not self.took and name == "diff" and self.fact is of_parts:
+        if not self.took and name == "diff" and self.fact in (of_parts, of_metadata):
             return # as they are stored
         if not self.took and m.layout != PL:
             self.fault(name, "SILENT: takes what dequantize refuses")

@@ -401,6 +401,8 @@ exits 3 "inf.safetensors: tensor 'bad.weight': element 40 (row 1, column 8) is N
 [ ! -e "$work/n" ] || bad "a refused input left an output"
 exits 0 "" quantize "$work/inf.safetensors" -o "$work/n" --non-finite propagate
 has "counts" "$(cat "$work/out")" "NaN 1, Inf 1"
+exits 0 "mxfp: " quantize "$work/inf.safetensors" -o "$work/n" --non-finite propagate -fq
+has "NaN and Inf with --quiet" "$error" "numbers were NaN and"
 same "propagate" "$(repeat 32 00)00ff$(repeat 16 00)00" "$(data 51 "$work/n/model.safetensors")"
 # A quantized model is decoded first, a NaN block to NaN; so is one that only the names of its tensors tell.
 exits 3 "tensor 'bad.weight': element 32 (row 1, column 0) is NaN or Inf" quantize "$work/n" -o "$work/nn"

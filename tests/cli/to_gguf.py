@@ -360,6 +360,8 @@ def check():
     check_experts()
     check_nvfp4()
     check_fp8()
+    check_oss_blocks()
+    check_experts_nvfp4()
     print("%d checks of GGUF files, %d failures" % (checks, failures))
     sys.exit(failures != 0)
 
@@ -380,8 +382,88 @@ def wide():
     write_json("wide/tokenizer.json", byte_level())
 
 
+def oss_blocks():
+    """gpt-oss as its makers publish it: experts in MXFP4, rows of gate and up in turns, everything else numbers; two layers."""
+    draw = random.Random(23)
+    os.mkdir(work + "/ossq")
+    kept = {name: t for name, t in read_safetensors(work + "/oss/model.safetensors").items() if "experts" not in name}
+    tensors = {name: t for name, t in kept.items() if ".layers." not in name}
+    tensors["lm_head.weight"] = ("BF16", [40, 32], bf16_bytes([draw.gauss(0, 0.3) for _ in range(40 * 32)]))
+    for layer in range(2):
+        tensors |= {name.replace("layers.0.", "layers.%d." % layer): t for name, t in kept.items() if ".layers." in name}
+        start = "model.layers.%d.mlp.experts." % layer
+        for name, rows, cols in (("gate_up_proj", 128, 32), ("down_proj", 32, 64)):
+            tensors[start + name + "_blocks"] = ("U8", [4, rows, cols // 32, 16], bytes(draw.randrange(256) for _ in range(4 * rows * cols // 2)))
+            tensors[start + name + "_scales"] = ("U8", [4, rows, cols // 32], bytes(draw.randrange(118, 126) for _ in range(4 * rows * cols // 32)))
+            # Numbers that bf16 holds.
+            tensors[start + name + "_bias"] = ("BF16", [4, rows], bf16_bytes([draw.randrange(-64, 64) / 64 for _ in range(4 * rows)]))
+    write_safetensors(work + "/ossq/model.safetensors", tensors)
+    with open(work + "/oss/config.json") as file:
+        config = json.load(file)
+    write_json("ossq/config.json", config | {
+        "num_hidden_layers": 2, "intermediate_size": 64, "tie_word_embeddings": False, "layer_types": ["sliding_attention", "full_attention"],
+        "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}})
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        with open(work + "/oss/" + name) as file:
+            write_json("ossq/" + name, json.load(file))
+
+
+def check_oss_blocks():
+    gguf, source = Gguf(work + "/ossq.gguf"), read_safetensors(work + "/ossq/model.safetensors")
+    start = "model.layers.1.mlp.experts."
+    for name, at, step, theirs in (("gate_up_proj", 0, 2, "gate"), ("gate_up_proj", 1, 2, "up"), ("down_proj", 0, 1, "down")):
+        codes, scales = source[start + name + "_blocks"], source[start + name + "_scales"]
+        rows, n = codes[1][1], codes[1][2]
+        all_ = [mxfp4_row(codes[2][16 * n * i:16 * n * (i + 1)], scales[2][n * i:n * (i + 1)]) for i in range(4 * rows)][at::step]
+        same("ossq: " + theirs, (39, [4, rows // step, 32 * n], b"".join(all_)), gguf.tensors.get("blk.1.ffn_%s_exps.weight" % theirs))
+
+
+def experts_nvfp4():
+    """Qwen3 with experts in NVFP4, each with a tensor scale and an input scale of its own; ModelOpt's layout, whose scales multiply."""
+    draw = random.Random(29)
+    os.mkdir(work + "/nvmoe")
+    tensors = {name: t for name, t in read_safetensors(work + "/wide/model.safetensors").items() if ".mlp." not in name}
+    layer = "model.layers.0."
+    tensors |= {layer + "self_attn.%s_norm.weight" % part: ("F32", [32], f32_bytes([1.0] * 32)) for part in "qk"}
+    tensors[layer + "mlp.gate.weight"] = ("F32", [4, 64], f32_bytes([draw.gauss(0, 0.3) for _ in range(256)]))
+    for e in range(4):
+        for part, rows, cols in (("gate", 128, 64), ("up", 128, 64), ("down", 64, 128)):
+            name = layer + "mlp.experts.%d.%s_proj." % (e, part)
+            tensors[name + "weight"] = ("U8", [rows, cols // 2], bytes(draw.randrange(256) for _ in range(rows * cols // 2)))
+            tensors[name + "weight_scale"] = ("F8_E4M3", [rows, cols // 16], bytes(draw.randrange(0x20, 0x48) for _ in range(rows * cols // 16)))
+            tensors[name + "weight_scale_2"] = ("F32", [], f32_bytes([0.03 + 0.01 * e + (part == "up") / 64]))
+            tensors[name + "input_scale"] = ("F32", [], f32_bytes([0.5 + e]))
+    write_safetensors(work + "/nvmoe/model.safetensors", tensors)
+    with open(work + "/apart/config.json") as file:
+        config = json.load(file)
+    write_json("nvmoe/config.json", config | {"hidden_size": 64, "num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 128, "moe_intermediate_size": 128,
+               "quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head", "model.layers.0.self_attn*", "model.layers.0.mlp.gate"],
+                                       "producer": {"name": "modelopt", "version": "0.47.0"}}})
+    write_json("nvmoe/tokenizer.json", byte_level())
+
+
+def check_experts_nvfp4():
+    gguf, source = Gguf(work + "/nvmoe.gguf"), read_safetensors(work + "/nvmoe/model.safetensors")
+    for part in ("gate", "up", "down"):
+        for ending, theirs in (("weight_scale_2", "scale"), ("input_scale", "input_scale")):
+            all_ = b"".join(source["model.layers.0.mlp.experts.%d.%s_proj.%s" % (e, part, ending)][2] for e in range(4))
+            same("nvmoe: %s %s" % (part, theirs), (0, [4], all_), gguf.tensors.get("blk.0.ffn_%s_exps.%s" % (part, theirs)))
+    # Decoded, each expert has its scale.
+    e2m1 = [0, .5, 1, 1.5, 2, 3, 4, 6, -0.0, -.5, -1, -1.5, -2, -3, -4, -6]
+    e4m3 = lambda c: (1 + (c & 7) / 8) * 2.0 ** ((c >> 3) - 7)
+    numbers = b""
+    for e in range(4):
+        name = "model.layers.0.mlp.experts.%d.up_proj." % e
+        scale, = struct.unpack("<f", source[name + "weight_scale_2"][2])
+        codes, scales = source[name + "weight"][2], source[name + "weight_scale"][2]
+        numbers += f32_bytes([f32(e2m1[codes[i // 2] >> 4 * (i % 2) & 15] * e4m3(scales[i // 16]) * scale) for i in range(128 * 64)])
+    same("nvmoe: decoded", (0, [4, 128, 64], numbers), Gguf(work + "/nvmoe-f32.gguf").tensors.get("blk.0.ffn_up_exps.weight"))
+
+
 if command == "make":
     make()
     wide()
+    oss_blocks()
+    experts_nvfp4()
 else:
     check()

@@ -572,6 +572,40 @@ TEST(vocabularies_of_gguf_that_are_wrong)
 	check_refused(scratch_write("t.gguf", b.bytes, b.n), 4, "key 'tokenizer.ggml.model': is not there");
 }
 
+/* With tokenizer.ggml.normalizer.nfc a letter and a mark are the letter with it, as NFC of tokenizers has it; not across a
+   user-defined token; and not with false. */
+TEST(texts_of_gguf_in_nfc)
+{
+	/* Bytes C3 and A9, which are U+00E9, as GPT-2 writes bytes; CC and 81, U+0301. */
+	static const char *const tokens[] = {"e", "\xC3\x83", "\xC2\xA9", "\xC3\x83\xC2\xA9", "\xC3\x8C", "\xC4\xA3", "<u>"};
+	static const char *const merges[] = {"\xC3\x83 \xC2\xA9"};
+	enum { N = 7, NORMAL = 1, USER_DEFINED = 4 };
+
+	for (int nfc = 0; nfc < 2; nfc++) {
+		put_start(&b, 0, 6);
+		put_pair_text(&b, "tokenizer.ggml.model", "gpt2");
+		put_pair_text(&b, "tokenizer.ggml.pre", "gpt-2");
+		put_strings("tokenizer.ggml.tokens", tokens, N);
+		put_text(&b, "tokenizer.ggml.token_type");
+		put_u32(&b, TYPE_ARRAY);
+		put_u32(&b, TYPE_U32);
+		put_u64(&b, N);
+		for (int i = 0; i < N; i++)
+			put_u32(&b, i == N - 1 ? USER_DEFINED : NORMAL);
+		put_strings("tokenizer.ggml.merges", merges, 1);
+		put_text(&b, "tokenizer.ggml.normalizer.nfc");
+		put_u32(&b, TYPE_BOOL);
+		put(&b, &(unsigned char){(unsigned char)nfc}, 1);
+		struct tokenizer *tokenizer = open_tokenizer(scratch_write("t.gguf", b.bytes, b.n), N);
+
+		check_text(tokenizer, "e\xCC\x81", nfc ? "3" : "0 4 5");
+		check_text(tokenizer, "ee\xCC\x81<u>e\xCC\x81\xC3\xA9", nfc ? "0 3 6 3 3" : "0 0 4 5 6 0 4 5 3");
+		check_text(tokenizer, "e<u>\xCC\x81", "0 6 4 5");
+		tokenizer_close(tokenizer);
+	}
+	check_refused(write_gguf("gpt2", "tokenizer.ggml.normalizer.nfc", "yes", merges, 1), 4, "is a string, not a bool");
+}
+
 /* Every story that a model of stories260K's vocabulary wrote: the ids decode to the text, and where the model chose the
    same cutting as the tokenizer would, the text has these ids. */
 static void check_stories(const char *name)

@@ -13,6 +13,7 @@
 #include "io/facts.h"
 #include "io/json.h"
 #include "io/shape.h"
+#include "model/decoded.h"
 
 enum { CHOICES_TEXT = 512, SQNR_TEXT = 32 };
 
@@ -174,6 +175,9 @@ int advise_print_front(const struct advice *advice, struct error *error)
 
 void advise_print_left_out(const struct advice *advice)
 {
+	if (advice->model->n_decoded > 0)
+		printf("%zu tensors were quantized before (%s): their numbers are decoded, and errors are those of rounding them once more\n",
+		       advice->model->n_decoded, decoded_from(advice->model));
 	if (advice->n_left_out > 0)
 		printf("left out: %zu layers whose rows are not whole blocks\n", advice->n_left_out);
 	if (advice->n_refused > 0)
@@ -304,6 +308,10 @@ int advise_json(const struct advice *advice, const struct advise_mix *mix, struc
 		fputs(",\n\"chosen\": ", stdout);
 		code = facts_print_part(stdout, advise_mix_facts(advice, mix), JSON_INDENT(2), error);
 	}
+	if (code == EXIT_OK)
+		fputs(",\n\"decoded_from\": ", stdout);
+	if (code == EXIT_OK)
+		code = facts_print_part(stdout, advice->model->n_decoded > 0 ? facts_text(decoded_from(advice->model)) : json_null(), 0, error);
 	printf(",\n\"tensors_left_out\": %zu,\n\"tensors_refused\": %zu\n}\n", advice->n_left_out, advice->n_refused);
 	return code;
 }

@@ -151,13 +151,22 @@ static struct sight sight_of(const struct looking *l, enum look look)
 static int find_tensor_scale(struct lint *lint, const struct looking *l, struct error *error)
 {
 	const struct tensor *scale = l->quantized.parts[LAYOUT_TENSOR_SCALE];
-	float x = l->quantized.tensor_scale;
+	const struct lint_place place = {.file = l->quantized.files[LAYOUT_TENSOR_SCALE], .tensor = scale != NULL ? scale->name : NULL};
+	float *scales, x = 1;
+	size_t bad = 0;
 
-	if (scale == NULL || (isnormal(x) && x > 0))
+	if (scale == NULL)
 		return EXIT_OK;
-	return lint_find(lint, LINT_TENSOR_SCALE,
-	                 &(struct lint_place){.file = l->quantized.files[LAYOUT_TENSOR_SCALE], .tensor = scale->name}, error, "it is %g",
-	                 (double)x);
+	int code = quantized_read_tensor_scales(&l->quantized, &scales, error);
+	while (code == EXIT_OK && bad < l->quantized.n_scales && isnormal(scales[bad]) && scales[bad] > 0)
+		bad++;
+	if (code == EXIT_OK && bad < l->quantized.n_scales)
+		x = scales[bad];
+	free(scales);
+	if (code != EXIT_OK || bad >= l->quantized.n_scales)
+		return code;
+	return l->quantized.n_scales > 1 ? lint_find(lint, LINT_TENSOR_SCALE, &place, error, "number %zu of them is %g", bad + 1, (double)x)
+	                                 : lint_find(lint, LINT_TENSOR_SCALE, &place, error, "it is %g", (double)x);
 }
 
 static int find_in_blocks(struct lint *lint, const struct looking *l, const struct lint_place *place,

@@ -211,7 +211,8 @@ static int check_shapes(struct lint *lint, const struct sizes *sizes, struct err
 		bool found;
 
 		code = quantized_find(&q, &found, model, place.tensor, error);
-		if (code == EXIT_OK)
+		/* What has scales for each of several matrices is for loaders that take these in one tensor. */
+		if (code == EXIT_OK && q.choice.form->scales_each == 0)
 			code = check_role(lint, &place, &q, error);
 		if (code == EXIT_OK && sizes != NULL)
 			code = check_shape(lint, sizes, &place,

@@ -64,7 +64,8 @@ int calibrate_run(struct calibration *done, const struct calibrate_settings *set
                   struct error *error);
 
 /* Prints tables, or JSON, to stdout. EXIT_MEMORY. */
-int calibrate_print(const struct calibration *done, const struct calibrate_settings *settings, struct error *error);
+int calibrate_print(const struct calibration *done, const struct calibrate_settings *settings, const struct model *model,
+                    struct error *error);
 
 void calibrate_free(struct calibration *done);
 

@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "base/table.h"
 #include "io/facts.h"
+#include "model/decoded.h"
 
 enum {
 	FEW = 8,  /* samples of each input, with fewer of which others are unlike them (doc/accuracy.md) */
@@ -36,14 +37,16 @@ static json_t *facts_of_row(const struct calibrate_row *row)
 	                 part_of(row, row->done.compensated));
 }
 
-static int print_json(const struct calibration *done, const struct calibrate_settings *settings, struct error *error)
+static int print_json(const struct calibration *done, const struct calibrate_settings *settings, const struct model *model,
+                      struct error *error)
 {
 	json_t *rows = json_array();
 
 	for (size_t i = 0; i < done->n_rows; i++)
 		json_array_append_new(rows, facts_of_row(&done->rows[i]));
-	json_t *facts = json_pack("{s:o, s:o, s:I, s:f, s:I, s:I, s:o, s:o}", "input", facts_text(settings->in), "output",
-	                          facts_text(settings->out), "tokens", (json_int_t)done->n_tokens, "damping",
+	json_t *facts = json_pack("{s:o, s:o, s:o, s:I, s:f, s:I, s:I, s:o, s:o}", "input", facts_text(settings->in), "output",
+	                          facts_text(settings->out), "decoded_from",
+	                          model->n_decoded > 0 ? facts_text(decoded_from(model)) : json_null(), "tokens", (json_int_t)done->n_tokens, "damping",
 	                          settings->damping, "tensors_kept", (json_int_t)done->n_kept, "tensors_left", (json_int_t)done->n_left,
 	                          "tensors", rows, "copied", carry_facts(&done->carry));
 	if (settings->inputs != NULL) {
@@ -110,12 +113,13 @@ static void print_inputs(const struct calibration *done, const struct file *inpu
 	printf(" %zu for %zu columns: on other inputs errors are larger than these; take more, or more --damping\n", fewest->tokens, fewest->cols);
 }
 
-int calibrate_print(const struct calibration *done, const struct calibrate_settings *settings, struct error *error)
+int calibrate_print(const struct calibration *done, const struct calibrate_settings *settings, const struct model *model,
+                    struct error *error)
 {
 	struct table table = {.n_columns = 5, .n_left = 3};
 
 	if (settings->json)
-		return print_json(done, settings, error);
+		return print_json(done, settings, model, error);
 	table_cell(&table, "tensor");
 	table_cell(&table, "shape");
 	table_cell(&table, "format");
@@ -137,6 +141,9 @@ int calibrate_print(const struct calibration *done, const struct calibrate_setti
 		print_inputs(done, settings->inputs);
 	else
 		print_tokens(done);
+	if (model->n_decoded > 0)
+		printf("%zu tensors were quantized before (%s): they are decoded to f32, and what is quantized is rounded once more\n",
+		       model->n_decoded, decoded_from(model));
 	carry_print(&done->carry, stdout);
 	fputs("written to ", stdout);
 	print_printable(stdout, settings->out);

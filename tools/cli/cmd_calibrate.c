@@ -157,7 +157,7 @@ static int calibrate(struct options *o, const struct model *model, const struct 
 	if (code == EXIT_OK)
 		code = calibrate_run(&done, &o->settings, model, error);
 	if (code == EXIT_OK && (o->settings.json || !o->settings.quiet) && ranks_own() == 0)
-		code = calibrate_print(&done, &o->settings, error);
+		code = calibrate_print(&done, &o->settings, model, error);
 	calibrate_free(&done);
 	corpus_close(&corpus);
 	file_close(&inputs);

@@ -126,6 +126,8 @@ static int convert(const struct convert_settings *settings, const struct model *
 		code = convert_run(&plan, error);
 	if (code == EXIT_OK && (settings->json || !settings->quiet))
 		code = convert_summary(&plan, error);
+	else if (code == EXIT_OK && !settings->dry_run)
+		convert_losses(&plan);
 	convert_plan_free(&plan);
 	return code;
 }

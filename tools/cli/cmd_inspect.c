@@ -285,6 +285,11 @@ static int run(int argc, char **argv, struct error *error)
 	if (code != EXIT_OK)
 		return code;
 	sum_up(&model, totals);
+	code = meaning_note(&model, error);
+	if (code != EXIT_OK) {
+		model_close(&model);
+		return code;
+	}
 	code = meaning_sum_up(&model, &sums, error);
 	if (code == EXIT_OK && json)
 		code = print_json(&model, &sums, totals, error);

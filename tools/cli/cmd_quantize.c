@@ -238,6 +238,8 @@ static int plan_and_run(const struct quantize_settings *settings, const struct m
 	bool shown = settings->machines == 0 && (settings->json || !settings->quiet) && ranks_own() == 0;
 	if (code == EXIT_OK && shown)
 		code = quantize_summary(&plan, error);
+	else if (code == EXIT_OK && settings->machines == 0 && !settings->dry_run && ranks_own() == 0)
+		quantize_losses(&plan);
 	/* A dry run fails as the run would, after it has told of each tensor why. */
 	if (code == EXIT_OK && settings->dry_run)
 		code = quantize_check_any(&plan, error);

@@ -99,6 +99,8 @@ static int run(int argc, char **argv, struct error *error)
 		code = transform_run(&done, &o.settings, &model, error);
 	if (code == EXIT_OK && (o.settings.json || !o.settings.quiet))
 		code = transform_print(&done, &o.settings, error);
+	else if (code == EXIT_OK)
+		transform_losses(&done);
 	transform_free(&done);
 	model_close(&model);
 	return code;

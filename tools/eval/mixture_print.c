@@ -10,6 +10,7 @@
 #include "eval/judge.h"
 #include "eval/mixture.h"
 #include "io/facts.h"
+#include "model/decoded.h"
 
 /* A unit's weights in a variant. */
 static struct weight_error unit_error(const struct advice *advice, const struct unit *unit, size_t variant)
@@ -200,6 +201,7 @@ int mixtures_json(const struct mixtures *m, const char *source, bool chosen, str
 	facts = facts_set(facts, "mixtures", mixtures);
 	if (chosen)
 		facts = facts_set(facts, "chosen", advise_mix_facts(advice, &m->items[0].mix));
+	facts = facts_set(facts, "decoded_from", advice->model->n_decoded > 0 ? facts_text(decoded_from(advice->model)) : json_null());
 	facts = facts_set(facts, "tensors_left_out", json_integer((json_int_t)advice->n_left_out));
 	return facts_print(stdout, facts_set(facts, "tensors_refused", json_integer((json_int_t)advice->n_refused)), error);
 }

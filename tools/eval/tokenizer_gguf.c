@@ -6,6 +6,9 @@
  *                                 score; what is no token becomes tokens of bytes, "<0x41>"
  *   tokenizer.ggml.model "gpt2"   byte-level BPE by merges; tokenizer.ggml.pre says what words are (pre_tokenizer.def)
  *
+ * tokenizer.ggml.normalizer.nfc, which the converter makes of an NFC in tokenizer.json, puts texts into that form, as the model's
+ * own tokenizer does. llama.cpp 0.7.0 does so for Unigram alone; --allow-unknown with the key gives its ids of other texts.
+ *
  * Tokens of type user-defined are found in a text before all else, and of several at a place the longest. Control
  * tokens are not: their text in a text is text, as llama-perplexity has it.
  */
@@ -21,6 +24,7 @@
 #include "eval/added.h"
 #include "eval/bpe.h"
 #include "eval/byte_level.h"
+#include "eval/nfc.h"
 #include "eval/split.h"
 #include "eval/spm.h"
 #include "eval/tokenizer_kind.h"
@@ -52,7 +56,7 @@ struct gguf_tokenizer {
 	unsigned char *types; /* by id */
 	float *scores;
 	struct added added;   /* user-defined tokens */
-	bool add_space_prefix, add_eos, cuts;
+	bool add_space_prefix, add_eos, cuts, composes;
 	struct bpe bpe;
 	size_t n_splits;
 	struct split splits[EXPRESSIONS_MAX];
@@ -64,7 +68,7 @@ struct encoding {
 	const struct gguf_tokenizer *gguf;
 	struct token_sequences *tokens;
 	struct merge merge;
-	struct pieces words, next, escaped;
+	struct pieces words, next, escaped, composed;
 };
 
 static int add_bytes(struct encoding *encoding, const char *bytes, size_t n, struct error *error)
@@ -162,8 +166,18 @@ static int encode_bpe(struct encoding *encoding, const char *text, size_t n, str
 /* What stands between two user-defined tokens; a space stands before what follows one, as before the text. */
 static int encode_between(struct encoding *encoding, const char *text, size_t n, struct error *error)
 {
+	int code = EXIT_OK;
+
 	if (n == 0)
 		return EXIT_OK;
+	if (encoding->gguf->composes) {
+		pieces_clear(&encoding->composed);
+		code = nfc_append(encoding->tokenizer->path, text, n, &encoding->composed, error);
+		text = encoding->composed.bytes;
+		n = encoding->composed.n_bytes;
+	}
+	if (code != EXIT_OK)
+		return code;
 	return encoding->gguf->is_spm ? encode_spm(encoding, text, n, encoding->gguf->add_space_prefix, error)
 	                              : encode_bpe(encoding, text, n, error);
 }
@@ -203,6 +217,7 @@ static int encode(const struct tokenizer *tokenizer, const char *text, size_t n,
 	pieces_free(&encoding.words);
 	pieces_free(&encoding.next);
 	pieces_free(&encoding.escaped);
+	pieces_free(&encoding.composed);
 	pieces_free(&clean);
 	return code;
 }
@@ -453,7 +468,7 @@ static int check_keys(const struct tokenizer *tokenizer, const struct file *file
 {
 	static const char *const known[] = {
 		"model", "pre", "tokens", "token_type", "token_type_count", "scores", "merges", "add_bos_token", "add_eos_token",
-		"add_sep_token", "add_space_prefix", "remove_extra_whitespaces", "precompiled_charsmap",
+		"add_sep_token", "add_space_prefix", "remove_extra_whitespaces", "precompiled_charsmap", "normalizer.nfc",
 	};
 	static const char section[] = KEY("");
 	const char *key;
@@ -496,6 +511,9 @@ int tokenizer_read_gguf(struct tokenizer *tokenizer, const struct file *file, st
 		            "instead of --text", tokenizer->path, model);
 	if (code == EXIT_OK)
 		code = check_keys(tokenizer, file, error);
+	if (code == EXIT_OK)
+		code = gguf_find_bool(file, KEY("normalizer.nfc"), &gguf->composes, &found, error);
+	gguf->composes = gguf->composes && !allowed_unknown(KEY("normalizer.nfc"));
 	if (code == EXIT_OK)
 		code = take_tokens(tokenizer, gguf, file, error);
 	if (code == EXIT_OK && !gguf->is_spm)

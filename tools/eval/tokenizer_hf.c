@@ -21,11 +21,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <utf8proc.h>
 
 #include "eval/added.h"
 #include "eval/bpe.h"
 #include "eval/byte_level.h"
+#include "eval/nfc.h"
 #include "eval/split.h"
 #include "eval/tokenizer_config.h"
 #include "eval/tokenizer_kind.h"
@@ -36,8 +36,7 @@ enum {
 	FILE_BYTES_MAX = 1 << 27,
 	MEMBER_BYTES_MAX = 1 << 24,  /* of a member that becomes a tree */
 	STEPS_MAX = 32,              /* of one part of the pipeline */
-	TEMPLATE_MAX = 16,           /* tokens before, and behind, a text */
-	MARKS_MAX = 1024             /* in a row; sorting them takes quadratic time, and texts have fewer than 30 */
+	TEMPLATE_MAX = 16            /* tokens before, and behind, a text */
 };
 
 /* A step; which members hold is said by its kind. */
@@ -447,60 +446,6 @@ static int take_post_processor(const struct loading *l, const json_t *object, co
 
 /* Normalizing. */
 
-static bool is_ascii(const char *text, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if ((unsigned char)text[i] >= 0x80)
-			return false;
-	return true;
-}
-
-/* Refuses more combining marks in a row than MARKS_MAX. */
-static int check_marks(const char *path, const char *text, size_t n, struct error *error)
-{
-	size_t marks = 0;
-
-	for (size_t at = 0, length; at < n; at += length) {
-		const uint32_t character = utf8_decode(text + at, &length);
-
-		marks = utf8proc_get_property((utf8proc_int32_t)character)->combining_class != 0 ? marks + 1 : 0;
-		if (marks > MARKS_MAX)
-			return fail(error, EXIT_INPUT, "%s: the text has more than %d combining marks in a row", path, (int)MARKS_MAX);
-	}
-	return EXIT_OK;
-}
-
-static int compose(const char *path, const char *text, size_t n, struct pieces *out, struct error *error)
-{
-	utf8proc_uint8_t *composed = NULL;
-	int code = check_marks(path, text, n, error);
-
-	if (code != EXIT_OK)
-		return code;
-	const utf8proc_ssize_t length = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)n, &composed,
-	                                             UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-	if (length < 0)
-		return fail_memory(error);
-	code = pieces_append(out, (const char *)composed, (size_t)length, error);
-	free(composed);
-	return code;
-}
-
-/* NFC, in parts that begin with an ASCII character: none of those joins what stands before it. */
-static int normalize_nfc(const char *path, const char *text, size_t n, struct pieces *out, struct error *error)
-{
-	int code = EXIT_OK;
-
-	for (size_t at = 0, end; at < n && code == EXIT_OK; at = end) {
-		end = at + 1;
-		while (end < n && (unsigned char)text[end] >= 0x80)
-			end++;
-		code = is_ascii(text + at, end - at) ? pieces_append(out, text + at, end - at, error)
-		                                     : compose(path, text + at, end - at, out, error);
-	}
-	return code;
-}
-
 static int replace(const char *text, size_t n, const char *from, const char *to, struct pieces *out,
                    struct error *error)
 {
@@ -545,7 +490,7 @@ static int normalize(const char *path, const struct steps *steps, const char *te
 
 		pieces_clear(&next);
 		if (step->kind == STEP_NFC) {
-			code = normalize_nfc(path, out->bytes, out->n_bytes, &next, error);
+			code = nfc_append(path, out->bytes, out->n_bytes, &next, error);
 		} else if (step->kind == STEP_REPLACE) {
 			code = replace(out->bytes, out->n_bytes, step->from, step->to, &next, error);
 		} else {

@@ -28,7 +28,7 @@
 #include "model/model_output.h"
 #include "mxfp.h"
 
-enum { NUMBERS = 1024 }; /* read at once */
+enum { NUMBERS = 1024, FEW = 1 << 23 }; /* read at once; of a router, at most */
 
 struct running {
 	const struct to_gguf_settings *settings;
@@ -128,6 +128,22 @@ static double shortest(double x)
 	return x;
 }
 
+/* What GptOssConfig has besides: layers with a window, and the limit of gates. */
+static void add_gpt_oss(struct running *r)
+{
+	const struct shape *s = &r->shape;
+	json_t *types = json_array();
+	size_t window = 0;
+
+	for (size_t i = 0; i < s->layers; i++) {
+		json_array_append_new(types, json_string(s->windows[i] != 0 ? "sliding_attention" : "full_attention"));
+		window = s->windows[i] != 0 ? s->windows[i] : window;
+	}
+	json_object_set_new(r->config, "layer_types", types);
+	set_size(r->config, "sliding_window", window);
+	json_object_set_new(r->config, "swiglu_limit", json_real((double)s->clamp));
+}
+
 static int make_config(struct running *r, struct error *error)
 {
 	static const struct {
@@ -135,6 +151,7 @@ static int make_config(struct running *r, struct error *error)
 	} classes[] = {
 		{"llama", "LlamaForCausalLM"}, {"mixtral", "MixtralForCausalLM"}, {"qwen2", "Qwen2ForCausalLM"},
 		{"qwen3", "Qwen3ForCausalLM"}, {"qwen2_moe", "Qwen2MoeForCausalLM"}, {"qwen3_moe", "Qwen3MoeForCausalLM"},
+		{"gpt_oss", "GptOssForCausalLM"},
 	};
 	const struct shape *s = &r->shape;
 	const char *type = s->architecture->huggingface, *class = NULL;
@@ -160,13 +177,16 @@ static int make_config(struct running *r, struct error *error)
 	set_size(c, "num_attention_heads", s->heads);
 	set_size(c, "num_key_value_heads", s->kv_heads);
 	set_size(c, "head_dim", s->head_cols);
-	set_size(c, "intermediate_size", s->intermediate);
+	const bool gpt_oss = strcmp(type, "gpt_oss") == 0;
+	set_size(c, "intermediate_size", gpt_oss ? s->expert_cols : s->intermediate);
+	if (gpt_oss)
+		add_gpt_oss(r);
 	if (s->experts > 0) {
-		const bool mixtral = strcmp(type, "mixtral") == 0;
+		const bool local = gpt_oss || strcmp(type, "mixtral") == 0;
 
-		set_size(c, mixtral ? "num_local_experts" : "num_experts", s->experts);
+		set_size(c, local ? "num_local_experts" : "num_experts", s->experts);
 		set_size(c, "num_experts_per_tok", s->experts_per_token);
-		if (!mixtral) {
+		if (!local) {
 			set_size(c, "moe_intermediate_size", s->expert_cols);
 			json_object_set_new(c, "norm_topk_prob", json_boolean(s->normalized));
 			json_object_set_new(c, "decoder_sparse_step", json_integer(1));
@@ -183,7 +203,7 @@ static int make_config(struct running *r, struct error *error)
 }
 
 /* Adds special tokens' ids, and the dtype that loaders are to have numbers in: binary32 unless all that is wider is a
-   vector whose numbers are there in bf16 too. */
+   vector or a router whose numbers are there in bf16 too. */
 static int finish_config(struct running *r, struct error *error)
 {
 	static const char *const ids[][2] = {{"tokenizer.ggml.bos_token_id", "bos_token_id"}, {"tokenizer.ggml.eos_token_id", "eos_token_id"},
@@ -203,10 +223,15 @@ static int finish_config(struct running *r, struct error *error)
 
 		if (entry->kind != TENSORS_NUMBERS || entry->output.dtype == DTYPE_BF16)
 			continue;
-		narrow = entry->output.dtype == DTYPE_F32 && entry->cols == 1;
-		for (uint64_t at = 0, n; at < entry->rows && code == EXIT_OK && narrow; at += n) {
-			n = entry->rows - at < NUMBERS ? entry->rows - at : NUMBERS;
-			code = elements_read(entry->sources[0].file, entry->sources[0].tensor, at, numbers, (size_t)n, error);
+		/* Sources in turns have as many each. */
+		const uint64_t all = entry->rows * entry->cols, of_source = all / entry->n_sources, first = entry->order.first * entry->cols;
+		narrow = entry->output.dtype == DTYPE_F32 && all <= FEW;
+		for (uint64_t at = 0, n; at < all && code == EXIT_OK && narrow; at += n) {
+			const struct tensors_source *source = &entry->sources[at / of_source];
+			const uint64_t left = of_source - at % of_source;
+
+			n = left < NUMBERS ? left : NUMBERS;
+			code = elements_read(source->file, source->tensor, first + at % of_source, numbers, (size_t)n, error);
 			for (size_t k = 0; k < n; k++) {
 				uint32_t bits;
 
@@ -343,6 +368,19 @@ static int begin(struct running *r, struct error *error)
 	return code;
 }
 
+/* What was rounded and what is lost. Each line begins with `before`. */
+static void print_losses(const struct running *r, FILE *stream, const char *before)
+{
+	if (r->tensors.rounded > 0)
+		fprintf(stream, "%s%zu scales were rounded, which changes numbers by at most %.1e of themselves\n", before, r->tensors.rounded,
+		        r->tensors.change);
+	if (r->tensors.left.n > 0) {
+		fprintf(stream, "%s%zu tensors were left out, for which there is no place: ", before, r->tensors.left.n);
+		print_printable(stream, r->tensors.left.first);
+		fputs(r->tensors.left.n > 1 ? " and others\n" : "\n", stream);
+	}
+}
+
 static int print(const struct running *r, struct error *error)
 {
 	size_t moved = 0, copied = 0;
@@ -360,13 +398,7 @@ static int print(const struct running *r, struct error *error)
 		                                     r->tensors.change, "scales_left_out", (json_int_t)r->tensors.left.n), error);
 	printf("%s: %zu tensors brought into layout %s without a change to codes and block scales, %zu copied\n",
 	       r->shape.architecture->huggingface, moved, r->facts.layout->name, copied);
-	if (r->tensors.rounded > 0)
-		printf("%zu scales were rounded, which changes numbers by at most %.1e of themselves\n", r->tensors.rounded, r->tensors.change);
-	if (r->tensors.left.n > 0) {
-		printf("%zu tensors were left out, for which there is no place: ", r->tensors.left.n);
-		print_printable(stdout, r->tensors.left.first);
-		puts(r->tensors.left.n > 1 ? " and others" : "");
-	}
+	print_losses(r, stdout, "");
 	printf("written to ");
 	print_printable(stdout, r->settings->out);
 	putchar('\n');
@@ -387,6 +419,8 @@ int from_gguf(const struct to_gguf_settings *settings, const struct layout *layo
 	code = model_output_end(&r.output, code, error);
 	if (code == EXIT_OK && (settings->json || !settings->quiet))
 		code = print(&r, error);
+	else if (code == EXIT_OK)
+		print_losses(&r, stderr, "mxfp: ");
 	json_decref(r.config);
 	json_decref(r.tokenizer);
 	json_decref(r.tokenizer_config);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A GGUF file as a model directory of Hugging Face: the way back of to_gguf.h, of the same families but gpt-oss. MXFP4 and
+ * A GGUF file as a model directory of Hugging Face: the way back of to_gguf.h, of the same families. MXFP4 and
  * NVFP4 move block for block into a layout, numbers stay as they are.
  */
 #ifndef TOOLS_GGUF_FROM_GGUF_H

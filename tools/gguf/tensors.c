@@ -132,6 +132,18 @@ static int check_size(const struct planning *p, const struct tensors_source *sou
 	                   " x %" PRIu64, there_rows, there_cols, p->shape->path, rows, cols);
 }
 
+/* Of a tensor of several matrices: whether they are so many. */
+static int check_matrices(const struct planning *p, const struct tensors_source *source, uint64_t matrices)
+{
+	const struct layout_shape *shape = &source->quantized.shape;
+	const unsigned rank = source->tensor != NULL ? source->tensor->rank : shape->rank;
+	const uint64_t there = rank != 3 ? matrices : source->tensor != NULL ? source->tensor->shape[0] : shape->dims[0];
+
+	return there == matrices ? EXIT_OK
+	                         : fail_tensor(p->error, source->file->path, source->name, "is of %" PRIu64 " matrices, and %s asks for %" PRIu64,
+	                                       there, p->shape->path, matrices);
+}
+
 static struct tensors_entry *add_entry(struct planning *p)
 {
 	struct tensors *t = p->tensors;
@@ -188,8 +200,10 @@ static int add_values(struct planning *p, const char *name, const char *ending, 
 	return set_output(p, entry, name, ending, DTYPE_F32, 1, &shape);
 }
 
-/* Reads a tensor scale as a number that multiplies, or divides; 1 if there is none. */
-static int read_scale(struct planning *p, const struct tensors_source *source, enum layout_part part, bool divides, float *scale)
+/* Reads a tensor scale as a number that multiplies, or divides; 1 if there is none. Of several matrices in one tensor, each of
+   which has its own, that of one. */
+static int read_scale(struct planning *p, const struct tensors_source *source, enum layout_part part, size_t matrix, bool divides,
+                      float *scale)
 {
 	const struct tensor *tensor = source->quantized.parts[part];
 	const struct file *file = source->quantized.files[part];
@@ -198,9 +212,11 @@ static int read_scale(struct planning *p, const struct tensors_source *source, e
 	*scale = 1;
 	if (tensor == NULL)
 		return EXIT_OK;
-	if (tensor->dtype != DTYPE_F32 || tensor_elements(tensor) != 1)
-		return fail_tensor(p->error, file->path, tensor->name, "is not one F32 number");
-	int code = file_read(file, tensor, 0, &was, sizeof was, p->error);
+	const struct layout_shape *shape = &source->quantized.shape;
+	const bool each = source->quantized.choice.form->scales_each == 1 && shape->rank == 3 && shape->dims[0] > 1;
+	if (tensor->dtype != DTYPE_F32 || tensor_elements(tensor) != (each ? shape->dims[0] : 1))
+		return fail_tensor(p->error, file->path, tensor->name, "is not one F32 number%s", each ? " for each matrix" : "");
+	int code = file_read(file, tensor, each ? matrix * sizeof was : 0, &was, sizeof was, p->error);
 	dtype_swap(DTYPE_F32, &was, sizeof was);
 	*scale = was;
 	if (code != EXIT_OK || source->quantized.choice.layout->divides == divides)
@@ -236,7 +252,7 @@ static int add_scales(struct planning *p, const struct want *w, const struct ten
 		if (i > 0 && n_sources == 1)
 			scales[i] = scales[0];
 		else
-			code = read_scale(p, &sources[i], part, false, &scales[i]);
+			code = read_scale(p, &sources[i], part, 0, false, &scales[i]);
 		ones &= scales[i] == 1;
 	}
 	if (code == EXIT_OK && !ones && !w->scaled)
@@ -317,6 +333,8 @@ static int plan_entry(struct planning *p, const struct want *w, struct tensors_s
 	};
 	for (size_t i = 0; i < n_sources && code == EXIT_OK; i++)
 		code = check_size(p, &sources[i], (n_sources > 1 ? 1 : matrices) * w->order.stride, w->cols);
+	for (size_t i = 0; i < n_sources && code == EXIT_OK; i++)
+		code = check_matrices(p, &sources[i], n_sources > 1 ? 1 : matrices);
 	if (code == EXIT_OK)
 		code = sources[0].tensor == NULL ? plan_codes(p, entry, &whole) : plan_numbers(p, w, entry);
 	if (code == EXIT_OK)
@@ -414,16 +432,20 @@ static int find_any(struct planning *p, struct tensors_source *source, enum tens
 
 /* The way back: of one tensor of GGUF, one for each of its matrices. */
 
-/* The name that the model's family has for an id: Mixtral's are the last of several. */
+/* The name that the model's family has for an id: the first, or that of several with a word of the family. */
 static bool huggingface_name(const struct planning *p, char name[TENSOR_NAME_BYTES], const struct want *w, int expert)
 {
-	const bool mixtral = strcmp(p->shape->architecture->huggingface, "mixtral") == 0;
+	static const char *const words[][2] = {{"mixtral", ".block_sparse_moe."}, {"gpt_oss", ".router."}};
+	const char *word = NULL;
 	char next[TENSOR_NAME_BYTES];
 	size_t row = 0;
 	bool found = false;
 
+	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+		if (strcmp(words[i][0], p->shape->architecture->huggingface) == 0)
+			word = words[i][1];
 	while (tensor_name(next, &row, w->id, false, w->layer, expert)) {
-		if (!found || (mixtral && strstr(next, "block_sparse_moe") != NULL))
+		if (!found || (word != NULL && strstr(next, word) != NULL))
 			memcpy(name, next, sizeof next);
 		found = true;
 	}
@@ -431,7 +453,7 @@ static bool huggingface_name(const struct planning *p, char name[TENSOR_NAME_BYT
 }
 
 /* Adds a tensor scale, or the input scale, of a tensor that is quantized. */
-static int back_scale(struct planning *p, const struct tensors_source *source, const struct layout_choice *choice,
+static int back_scale(struct planning *p, const struct tensors_source *source, size_t matrix, const struct layout_choice *choice,
                       enum layout_part part, const char *name)
 {
 	const uint64_t one = 1;
@@ -443,7 +465,7 @@ static int back_scale(struct planning *p, const struct tensors_source *source, c
 	if (code == EXIT_OK && !fits && source->quantized.parts[part] != NULL && p->tensors->left.n++ == 0)
 		p->tensors->left.first = source->quantized.parts[part]->name;
 	if (code == EXIT_OK && fits)
-		code = read_scale(p, source, part, choice->layout->divides, &scale);
+		code = read_scale(p, source, part, matrix, choice->layout->divides, &scale);
 	if (code == EXIT_OK && fits)
 		code = add_values(p, full, NULL, &scale, 1, false);
 	if (code == EXIT_OK && fits)
@@ -453,7 +475,7 @@ static int back_scale(struct planning *p, const struct tensors_source *source, c
 }
 
 /* Decides how codes are held in the layout, and adds their scales. */
-static int back_codes(struct planning *p, struct tensors_entry *entry, const char *name)
+static int back_codes(struct planning *p, struct tensors_entry *entry, size_t matrix, const char *name)
 {
 	const struct tensors_source *source = &entry->sources[0];
 	const struct layout *layout = p->facts->layout;
@@ -480,9 +502,9 @@ static int back_codes(struct planning *p, struct tensors_entry *entry, const cha
 	const struct tensors_source kept = *source;
 	const bool scaled = layout_has(&choice, LAYOUT_TENSOR_SCALE), input = kept.quantized.parts[LAYOUT_INPUT_SCALE] != NULL;
 	if (scaled)
-		code = back_scale(p, &kept, &choice, LAYOUT_TENSOR_SCALE, name);
+		code = back_scale(p, &kept, matrix, &choice, LAYOUT_TENSOR_SCALE, name);
 	if (code == EXIT_OK && input)
-		code = back_scale(p, &kept, &choice, LAYOUT_INPUT_SCALE, name);
+		code = back_scale(p, &kept, matrix, &choice, LAYOUT_INPUT_SCALE, name);
 	p->facts->input_scales |= input;
 	return code;
 }
@@ -503,12 +525,12 @@ static int back_entry(struct planning *p, const struct want *w, struct tensors_s
 		.rows = w->rows,
 		.cols = w->cols,
 		.matrix = w->rows,
-		.order = {w->rows, matrix * w->rows, 1, w->order.head_rows, true},
+		.order = {.stride = w->rows, .first = matrix * w->rows, .step = 1, .head_rows = w->order.head_rows, .back = true},
 	};
 	const enum dtype dtype = source->tensor == NULL ? DTYPE_F32 : source->tensor->dtype == DTYPE_F64 ? DTYPE_F32 : source->tensor->dtype;
 	int code = set_output(p, entry, name, NULL, dtype, is_vector ? 1 : 2, shape);
 	if (code == EXIT_OK && source->tensor == NULL)
-		return back_codes(p, entry, name);
+		return back_codes(p, entry, matrix, name);
 	if (code == EXIT_OK)
 		layout_facts_keep(p->facts, &entry->output);
 	return code;
@@ -528,6 +550,8 @@ static int back_all(struct planning *p, const struct want *w, const char *gguf, 
 	if (code != EXIT_OK || !*there)
 		return code;
 	code = check_size(p, source, matrices * w->rows, w->cols);
+	if (code == EXIT_OK)
+		code = check_matrices(p, source, matrices);
 	for (size_t m = 0; m < matrices && code == EXIT_OK; m++) {
 		if (!huggingface_name(p, name, w, w->matrices > 0 ? (int)m : TENSOR_NO_EXPERT))
 			return fail_tensor(p->error, source->file->path, source->name, "has no name in a model of %s",
@@ -554,6 +578,82 @@ static int add_back(struct planning *p, const struct want *w, bool *there)
 	bias.cols = 1;
 	bias_name(other, gguf);
 	return back_all(p, &bias, other, true, &has_bias);
+}
+
+/* Adds a tensor of gpt-oss that holds all experts, or the vectors beside it, from the tensors of GGUF that `ids` call so, whose
+   rows it has in turns. */
+static int back_together(struct planning *p, const struct want *w, const enum tensor_id *ids, size_t n, bool bias)
+{
+	struct tensors_source *sources = arena_take(&p->tensors->arena, n * sizeof *sources);
+	char gguf[TENSOR_NAME_BYTES], of_bias[TENSOR_NAME_BYTES + 8], name[TENSOR_NAME_BYTES], full[TENSOR_NAME_BYTES + 8];
+	const uint64_t shape[3] = {w->matrices, w->rows, w->cols}, cols = bias ? 1 : w->cols;
+	int code = sources == NULL ? fail_memory(p->error) : EXIT_OK;
+	bool there;
+
+	for (size_t i = 0; i < n && code == EXIT_OK; i++) {
+		const struct want one = {.gguf = ids[i], .layer = w->layer};
+
+		sources[i] = (struct tensors_source){0};
+		if (!gguf_name_of(gguf, &one))
+			return fail(p->error, EXIT_INPUT, "%s: a tensor of the model has no name in GGUF", p->model->path);
+		bias_name(of_bias, gguf);
+		code = find_source(p, &sources[i], bias ? of_bias : gguf, &there);
+		if (code == EXIT_OK && !there)
+			code = fail_missing(p, bias ? of_bias : gguf);
+		if (code == EXIT_OK)
+			code = check_size(p, &sources[i], w->matrices * w->rows / n, cols);
+		if (code == EXIT_OK)
+			code = check_matrices(p, &sources[i], w->matrices);
+		if (code == EXIT_OK && sources[i].tensor != NULL && !bias)
+			code = fail_tensor(p->error, sources[i].file->path, sources[i].name, "is %s, and experts of gpt_oss become MXFP4 alone; mxfp "
+			                   "quantize makes that of the file first", dtype_info(sources[i].tensor->dtype)->name);
+		if (code == EXIT_OK && bias && sources[i].tensor == NULL)
+			code = fail_tensor(p->error, sources[i].file->path, sources[i].name, "is quantized, and loaders take numbers; mxfp dequantize "
+			                   "decodes it");
+		if (code == EXIT_OK && !bias && sources[i].quantized.choice.form->format != sources[0].quantized.choice.form->format)
+			code = fail_tensor(p->error, sources[i].file->path, sources[i].name, "is not held as '%s' is, and both become one tensor; mxfp "
+			                   "dequantize decodes the model", sources[0].name);
+	}
+	if (code != EXIT_OK)
+		return code;
+	struct tensors_entry *entry = add_entry(p);
+	if (entry == NULL)
+		return fail_memory(p->error);
+	*entry = (struct tensors_entry){
+		.kind = TENSORS_NUMBERS,
+		.n_sources = n,
+		.sources = sources,
+		.rows = w->matrices * w->rows,
+		.cols = cols,
+		.matrix = w->rows,
+		.order = {.stride = w->rows / n, .step = 1, .back = true, .in_turns = n > 1},
+	};
+	if (!huggingface_name(p, name, w, TENSOR_NO_EXPERT))
+		return fail_tensor(p->error, sources[0].file->path, sources[0].name, "has no name in a model of %s",
+		                   p->shape->architecture->huggingface);
+	bias_name(full, name);
+	code = set_output(p, entry, bias ? full : name, NULL, DTYPE_F32, bias ? 2 : 3, shape);
+	if (code == EXIT_OK && !bias)
+		return back_codes(p, entry, 0, name);
+	if (code == EXIT_OK)
+		layout_facts_keep(p->facts, &entry->output);
+	return code;
+}
+
+/* Experts as gpt-oss has them: one tensor of gates and ups in turns, and one of the rest. */
+static int back_experts_together(struct planning *p, size_t i)
+{
+	static const enum tensor_id both[] = {TENSOR_EXPERT_GATE, TENSOR_EXPERT_UP}, down[] = {TENSOR_EXPERT_DOWN};
+	const struct shape *s = p->shape;
+	const struct want first = {.id = TENSOR_EXPERT_GATE_UP, .layer = i, .rows = 2 * s->expert_cols, .cols = s->hidden, .matrices = s->experts};
+	const struct want second = {.id = TENSOR_EXPERT_DOWN, .layer = i, .rows = s->hidden, .cols = s->expert_cols, .matrices = s->experts};
+	int code = back_together(p, &first, both, 2, false);
+
+	if (code == EXIT_OK)
+		code = back_together(p, &first, both, 2, true);
+	if (code == EXIT_OK)
+		code = back_together(p, &second, down, 1, false);
+	return code == EXIT_OK ? back_together(p, &second, down, 1, true) : code;
 }
 
 /* Finds the sources of a tensor: one, or one for each expert. *n is 0 if the model has none of them. */
@@ -675,6 +775,8 @@ static int add_experts(struct planning *p, size_t i)
 		.id = TENSOR_ROUTER, .gguf = TENSOR_ROUTER, .layer = i, .rows = s->experts, .cols = s->hidden, .f32 = true,
 	});
 
+	if (code == EXIT_OK && p->facts != NULL && (s->architecture->has & ARCHITECTURE_CLAMPED) != 0)
+		return back_experts_together(p, i);
 	if (code == EXIT_OK && p->facts == NULL)
 		code = add_gate_up(p, i, &together);
 	for (size_t k = code == EXIT_OK && together ? 2 : 0; k < 3 && code == EXIT_OK; k++) {
@@ -817,6 +919,11 @@ static const struct tensors_source *locate(const struct tensors_entry *entry, ui
 	const uint64_t matrix = row / entry->matrix, within = row % entry->matrix;
 	const uint64_t j = order->head_rows > 0 ? gguf_row(within, order->head_rows, !order->back) : within;
 
+	if (order->in_turns) {
+		*at = matrix * order->stride + within / entry->n_sources;
+		return &entry->sources[within % entry->n_sources];
+	}
+
 	*at = order->first + order->step * j + (entry->n_sources > 1 ? 0 : matrix * order->stride);
 	return &entry->sources[entry->n_sources > 1 ? matrix : 0];
 }
@@ -826,7 +933,7 @@ static size_t run_of(const struct tensors_entry *entry, uint64_t row, size_t lef
 {
 	const uint64_t in_matrix = entry->matrix - row % entry->matrix;
 
-	return entry->order.head_rows > 0 ? 1 : in_matrix < left ? (size_t)in_matrix : left;
+	return entry->order.head_rows > 0 || entry->order.in_turns ? 1 : in_matrix < left ? (size_t)in_matrix : left;
 }
 
 /* Moves n rows together that were read with others between them. */

@@ -25,11 +25,12 @@ struct tensors_source {
 };
 
 /* Row `i` of each matrix is row first + step * j of the source's matrix of `stride` rows; j is i, or where that row of a
-   head is there. */
+   head is there. With in_turns, rows are those of all sources in turns, whose matrices have `stride` rows each. */
 struct tensors_rows {
 	uint64_t stride, first, step;
 	uint64_t head_rows; /* 0: the order is the same */
 	bool back;          /* the source is GGUF's */
+	bool in_turns;
 };
 
 enum tensors_kind {
@@ -43,7 +44,7 @@ struct tensors_entry {
 	struct tensor output;           /* of codes: as it was before it was quantized, in the way back */
 	struct layout_choice choice;    /* TENSORS_CODES: how they are held, */
 	struct tensor parts[N_LAYOUT_PARTS]; /* and in which tensors; the tensor scale is an entry of its own */
-	size_t n_sources;               /* 1, or one for each matrix */
+	size_t n_sources;               /* 1, or one for each matrix, or those in turns */
 	struct tensors_source *sources; /* in the arena */
 	uint64_t rows, cols;            /* of the output as one matrix */
 	uint64_t matrix;                /* rows of each of the matrices that are put together */

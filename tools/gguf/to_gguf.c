@@ -188,22 +188,29 @@ static int print_json(const struct running *r, struct error *error)
 	                                     (json_int_t)r->tokens.padded, "merges", (json_int_t)r->tokens.merges), error);
 }
 
+/* What was rounded and what is lost. Each line begins with `before`. */
+static void print_losses(const struct running *r, FILE *stream, const char *before)
+{
+	const struct tensors *t = &r->tensors;
+
+	if (t->rounded > 0)
+		fprintf(stream, "%s%zu scales were rounded, which changes numbers by at most %.1e of themselves\n", before, t->rounded, t->change);
+	if (t->left.n > 0) {
+		fprintf(stream, "%s%zu tensors were left out, for which GGUF has no place: ", before, t->left.n);
+		print_printable(stream, t->left.first);
+		fputs(t->left.n > 1 ? " and others\n" : "\n", stream);
+	}
+}
+
 static void print_text(const struct running *r)
 {
 	const struct totals totals = sum_up(r);
-	const struct tensors *t = &r->tensors;
 
 	printf("%s: %zu tensors of MXFP4 and %zu of NVFP4 moved without a change to codes and block scales, %zu of numbers copied, %zu "
 	       "computed\n", r->shape.architecture->gguf, totals.mxfp4, totals.nvfp4, totals.numbers, totals.values);
 	printf("vocabulary %s (%s): %" PRIu64 " tokens, %" PRIu64 " of them unused, %" PRIu64 " merges\n", r->tokens.model, r->tokens.pre,
 	       r->tokens.tokens, r->tokens.padded, r->tokens.merges);
-	if (t->rounded > 0)
-		printf("%zu scales were rounded, which changes numbers by at most %.1e of themselves\n", t->rounded, t->change);
-	if (t->left.n > 0) {
-		printf("%zu tensors were left out, for which GGUF has no place: ", t->left.n);
-		print_printable(stdout, t->left.first);
-		puts(t->left.n > 1 ? " and others" : "");
-	}
+	print_losses(r, stdout, "");
 	printf("written to ");
 	print_printable(stdout, r->settings->out);
 	putchar('\n');
@@ -228,6 +235,8 @@ int to_gguf(const struct to_gguf_settings *settings, struct model *model, struct
 		code = print_json(&r, error);
 	else if (code == EXIT_OK && !settings->quiet)
 		print_text(&r);
+	else if (code == EXIT_OK)
+		print_losses(&r, stderr, "mxfp: ");
 	gguf_pairs_free(&r.pairs);
 	tensors_free(&r.tensors);
 	shape_free(&r.shape);

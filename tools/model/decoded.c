@@ -18,6 +18,7 @@ struct decoded {
 	struct quantized quantized;
 	struct tensor parts[N_LAYOUT_PARTS]; /* as the files hold them: quantized.parts point to them */
 	struct tensor *codes, numbers;       /* in the file, which become these */
+	const float *scales;                 /* of the tensor, quantized.n_scales of them, in the arena; NULL: one */
 	struct decoded *next;
 };
 
@@ -38,8 +39,10 @@ static struct piece piece_around(const struct quantized *q, uint64_t first, size
 		piece.cols = (size_t)(left < most ? left : most);
 	} else if (col == 0 && n > q->cols) {
 		const size_t rows = n / (size_t)q->cols, most = CHUNK > q->cols ? CHUNK / (size_t)q->cols : 1;
+		const uint64_t of_scale = q->n_scales > 1 ? q->rows / q->n_scales : q->rows, left = of_scale - row % of_scale;
 
 		piece.rows = rows < most ? rows : most;
+		piece.rows = left < piece.rows ? (size_t)left : piece.rows;
 	}
 	return piece;
 }
@@ -80,7 +83,8 @@ static int read_piece(float **numbers, const struct quantized *q, const struct p
 static int read_numbers(const struct tensor_decoder *decoder, uint64_t first, float *numbers, size_t n, struct error *error)
 {
 	const struct decoded *d = (const struct decoded *)(const void *)decoder;
-	const struct quantized *q = &d->quantized;
+	struct quantized of_piece = d->quantized;
+	const struct quantized *q = &of_piece;
 	float *factors, *some;
 	int code = quantized_read_pre_quant_scale(q, &factors, error);
 
@@ -90,6 +94,8 @@ static int read_numbers(const struct tensor_decoder *decoder, uint64_t first, fl
 		size_t took = piece.rows * piece.cols - (size_t)from;
 
 		took = took < n - done ? took : n - done;
+		if (d->scales != NULL)
+			of_piece.tensor_scale = d->scales[piece.row / (q->rows / q->n_scales)];
 		code = read_piece(&some, q, &piece, factors, error);
 		if (code == EXIT_OK)
 			memcpy(numbers + done, some + from, took * sizeof *numbers);
@@ -99,6 +105,25 @@ static int read_numbers(const struct tensor_decoder *decoder, uint64_t first, fl
 	free(factors);
 	dtype_swap(DTYPE_F32, numbers, n * sizeof *numbers);
 	return code;
+}
+
+/* Keeps the tensor scales of several matrices. */
+static int keep_scales(struct decoded *d, struct arena *arena, struct error *error)
+{
+	const struct quantized *q = &d->quantized;
+	float *scales, *kept;
+
+	if (q->n_scales <= 1)
+		return EXIT_OK;
+	int code = quantized_read_tensor_scales(q, &scales, error);
+	if (code != EXIT_OK)
+		return code;
+	kept = arena_take(arena, (size_t)q->n_scales * sizeof *kept);
+	if (kept != NULL)
+		memcpy(kept, scales, (size_t)q->n_scales * sizeof *kept);
+	free(scales);
+	d->scales = kept;
+	return kept != NULL ? EXIT_OK : fail_memory(error);
 }
 
 /* Describes the numbers of codes, and lists the other parts. */
@@ -114,6 +139,7 @@ static int describe(struct decoded **list, struct model *model, struct tensor *c
 		return code;
 	*d = (struct decoded){.decoder = {read_numbers, codes->offset}, .quantized = *quantized, .codes = codes, .next = *list};
 	*list = d;
+	code = keep_scales(d, &model->arena, error);
 	for (int i = 0; i < N_LAYOUT_PARTS && code == EXIT_OK; i++) {
 		if (quantized->parts[i] == NULL)
 			continue;
@@ -142,36 +168,66 @@ static int describe(struct decoded **list, struct model *model, struct tensor *c
 	return code;
 }
 
-/* Finds the quantized tensors of a file. A name may stand for other tensors once one of them is changed. */
-static int find_in(struct file *file, struct decoded **list, struct model *model, struct tensor_list *drop, struct error *error)
+/* Whether a tensor can be codes of several matrices in NVFP4. */
+static bool may_have_each(const struct tensor *tensor)
+{
+	return tensor->rank == 3 && (tensor->dtype == DTYPE_U8 || tensor->dtype == DTYPE_NVFP4);
+}
+
+/* Finds the quantized tensors of a file, all or those whose matrices have scales of their own. A name may stand for other tensors
+   once one of them is changed. */
+static int find_in(struct file *file, struct decoded **list, struct model *model, bool each, struct tensor_list *drop,
+                   struct error *error)
 {
 	struct quantized quantized;
 	const char *name;
 	int code = EXIT_OK;
 
 	for (size_t i = 0; i < file->n_tensors && code == EXIT_OK; i++) {
-		if (file->tensors[i].decoder != NULL)
+		if (file->tensors[i].decoder != NULL || (each && !may_have_each(&file->tensors[i])))
 			continue;
 		code = quantized_owner(&quantized, &name, model, &file->tensors[i], &model->arena, error);
-		if (code == EXIT_OK && name != NULL && quantized.parts[LAYOUT_CODES] == &file->tensors[i])
+		/* What does not fit is told of where it is read. */
+		if (each && code == EXIT_INPUT) {
+			code = EXIT_OK;
+			continue;
+		}
+		if (code == EXIT_OK && name != NULL && quantized.parts[LAYOUT_CODES] == &file->tensors[i] && (!each || quantized.n_scales > 1))
 			code = describe(list, model, &file->tensors[i], &quantized, name, drop, error);
 	}
 	return code;
 }
 
-int model_decode(struct model *model, struct error *error)
+static int decode(struct model *model, bool each, struct error *error)
 {
 	struct tensor_list drop = {0};
 	struct decoded *list = NULL;
 	int code = EXIT_OK;
 
 	for (size_t f = 0; f < model->n_files && code == EXIT_OK; f++)
-		code = find_in(&model->files[f], &list, model, &drop, error);
+		code = find_in(&model->files[f], &list, model, each, &drop, error);
 	for (struct decoded *d = list; d != NULL && code == EXIT_OK; d = d->next, model->n_decoded++)
 		*d->codes = d->numbers;
 	if (code == EXIT_OK)
 		code = model_remove(model, &drop, error);
 	free(drop.items);
+	return code;
+}
+
+const char *decoded_from(const struct model *model)
+{
+	return model->decoded_from != NULL ? model->decoded_from : "by their tensors";
+}
+
+int model_decode_each(struct model *model, struct error *error)
+{
+	return decode(model, true, error);
+}
+
+int model_decode(struct model *model, struct error *error)
+{
+	const int code = decode(model, false, error);
+
 	if (code != EXIT_OK || model->n_decoded == 0)
 		return code;
 	model->decoded_from = model->quantized_by;

@@ -15,4 +15,11 @@
    a config.json without what said so. As quantized_find(). */
 int model_decode(struct model *model, struct error *error);
 
+/* The same of those alone whose matrices have tensor scales of their own: nobody else takes such for blocks. The rest of the model
+   stays quantized. */
+int model_decode_each(struct model *model, struct error *error);
+
+/* What quantized a model of which n_decoded is not 0, as one phrase. */
+const char *decoded_from(const struct model *model);
+
 #endif

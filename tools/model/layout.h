@@ -64,6 +64,7 @@ struct layout_form {
 	bool sparse;             /* the codes are those that are kept, and masks say which */
 	struct layout_part_form parts[N_LAYOUT_PARTS];
 	uint32_t activations;    /* formats of activations that its configuration can say: bits 1 << format */
+	unsigned scales_each;    /* a tensor [matrices, ..] has so many tensor scales for each, of equal parts of its rows; 0: one for all */
 };
 
 /* A layout, a form of it, and a pattern if the form is sparse: how a tensor is held. */
@@ -90,6 +91,7 @@ struct quantized {
 	struct layout_shape shape; /* of the tensor that was quantized */
 	uint64_t rows, cols;       /* the matrix that it is: tensor_matrix() */
 	float tensor_scale;        /* multiplies or divides as the layout says */
+	uint64_t n_scales;         /* more than 1: so many equal parts of the rows have tensor scales of their own, and tensor_scale is the first */
 	bool squares;              /* the metadata say that 32 rows share scales */
 	bool repeated;             /* the files have a scale for several blocks, which read() repeats */
 	bool transposed;           /* the tensor was [.., in, out]: shape is that with its last two dimensions exchanged */

@@ -32,8 +32,8 @@
 
 /* A format dense, and sparse. */
 #define FORMS(id, name, known, suffix, codes, scales) \
-	{MXFP_FORMAT_##id, name, known, false, PARTS(suffix, codes, scales), ACTIVATIONS}, \
-	{MXFP_FORMAT_##id, name "-sparse", false, true, PARTS("_sparse", U8, scales), ACTIVATIONS}
+	{MXFP_FORMAT_##id, name, known, false, PARTS(suffix, codes, scales), ACTIVATIONS, 0}, \
+	{MXFP_FORMAT_##id, name "-sparse", false, true, PARTS("_sparse", U8, scales), ACTIVATIONS, 0}
 
 static const struct layout_form forms[] = {
 	FORMS(MXFP4, "mxfp4-pack-quantized", true, "_packed", U8, U8),

@@ -25,7 +25,7 @@
 	 {[LAYOUT_CODES] = {"", "", DTYPE_##codes}, \
 	  [LAYOUT_SCALES] = {remove, suffix, DTYPE_##scales}, \
 	  [LAYOUT_INPUT_SCALE] = {".weight", ".input_scale", DTYPE_F32}}, \
-	 ACTIVATIONS}
+	 ACTIVATIONS, 0}
 
 static const struct layout_form forms[] = {
 	FORM(MXFP8_E4M3, F8_E4M3, "", "_scale_inv", U8),

@@ -5,7 +5,7 @@
  *
  *   MXFP4  32 elements in 17 bytes: the scale (E8M0), 16 bytes of codes
  *   NVFP4  64 elements in 36 bytes: 4 scales (UE4M3), then of each 16 elements 8 bytes of codes; and beside *.weight
- *          *.scale F32 [1], which multiplies, and may be missing
+ *          *.scale F32 [1], or [E] of experts [E, N, K], which multiplies, and may be missing
  *
  * The bytes of a scale's elements hold the first half of them in their low nibbles and the second half in the high
  * ones. No sign of a UE4M3 scale is read. As ggml has it, the scale byte 0xFF of MXFP4 is 2^128; here it is NaN.
@@ -22,11 +22,11 @@
 enum { BUFFER_BYTES = 1 << 14, UE4M3_MASK = 0x7F };
 
 static const struct layout_form forms[] = {
-	{MXFP_FORMAT_MXFP4, NULL, true, false, {[LAYOUT_CODES] = {"", "", DTYPE_MXFP4}}, 0},
+	{MXFP_FORMAT_MXFP4, NULL, true, false, {[LAYOUT_CODES] = {"", "", DTYPE_MXFP4}}, 0, 0},
 	{MXFP_FORMAT_NVFP4, NULL, true, false,
 	 {[LAYOUT_CODES] = {"", "", DTYPE_NVFP4},
 	  [LAYOUT_TENSOR_SCALE] = {".weight", ".scale", DTYPE_F32},
-	  [LAYOUT_INPUT_SCALE] = {".weight", ".input_scale", DTYPE_F32}}, 0},
+	  [LAYOUT_INPUT_SCALE] = {".weight", ".input_scale", DTYPE_F32}}, 0, 1},
 };
 
 /* The blocks of a form: `n` elements in `bytes`, in which `n_scales` scales of `length` elements stand first. */

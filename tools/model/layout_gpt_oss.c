@@ -12,10 +12,10 @@
 
 static const struct layout_form forms[] = {
 	{MXFP_FORMAT_MXFP4, "mxfp4", true, false,
-	 {[LAYOUT_CODES] = {"", "_blocks", DTYPE_U8}, [LAYOUT_SCALES] = {"", "_scales", DTYPE_U8}}, 0},
+	 {[LAYOUT_CODES] = {"", "_blocks", DTYPE_U8}, [LAYOUT_SCALES] = {"", "_scales", DTYPE_U8}}, 0, 0},
 	/* OpenAI's own files say NAME.blocks and NAME.scales. */
 	{MXFP_FORMAT_MXFP4, "mxfp4", true, false,
-	 {[LAYOUT_CODES] = {"", ".blocks", DTYPE_U8}, [LAYOUT_SCALES] = {"", ".scales", DTYPE_U8}}, 0},
+	 {[LAYOUT_CODES] = {"", ".blocks", DTYPE_U8}, [LAYOUT_SCALES] = {"", ".scales", DTYPE_U8}}, 0, 0},
 };
 
 /* Mxfp4GptOssExperts of transformers, and vLLM: what else has such names is ignored, and its weights are made up. */

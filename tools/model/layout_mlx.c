@@ -17,9 +17,9 @@
 	{[LAYOUT_CODES] = {".weight", ".weight", DTYPE_U32}, [LAYOUT_SCALES] = {".weight", ".scales", DTYPE_U8}}
 
 static const struct layout_form forms[] = {
-	{MXFP_FORMAT_MXFP4, "mxfp4", true, false, PARTS, 0},
-	{MXFP_FORMAT_NVFP4, "nvfp4", true, false, PARTS, 0},
-	{MXFP_FORMAT_MXFP8_E4M3, "mxfp8", true, false, PARTS, 0},
+	{MXFP_FORMAT_MXFP4, "mxfp4", true, false, PARTS, 0, 0},
+	{MXFP_FORMAT_NVFP4, "nvfp4", true, false, PARTS, 0, 0},
+	{MXFP_FORMAT_MXFP8_E4M3, "mxfp8", true, false, PARTS, 0, 0},
 };
 
 /* What to_quantized() of mlx.nn takes. */
@@ -52,7 +52,8 @@ const struct layout layout_mlx = {
 	.forms = forms,
 	.n_forms = sizeof forms / sizeof forms[0],
 	.tensor_scale_optional = true,
-	.recipe = MXFP_RECIPE_TORCHAO_1,
+	/* mx.quantize() has the same scales, down to subnormal ones, and other codes for ties alone. */
+	.recipe = MXFP_RECIPE_GGML,
 	.method = "mlx",
 	.unnamed_method = true,
 	.by_scales = true,

@@ -4,6 +4,9 @@
  * the low nibble, and NAME_scale: F8_E4M3 [..., N, K/16] beside NAME_scale_2 F32 [], which multiplies, for NVFP4; U8
  * (E8M0) [..., N, K/32] for MXFP4, and with NAME F8_E4M3 [..., N, K] for MXFP8.
  *
+ * Experts in one tensor of Muse-Spark, NAME [E, N, K], have NAME_weight_scale and NAME_weight_scale_2: F32 [E], or [E, 2] of
+ * gate and up, the first and the second half of each expert's rows (muse_spark.py of mlx-lm). They are only read.
+ *
  * A module's pre_quant_scale s [K], in any dtype of floats, belongs to its weight W: the module computes W (s * x). AWQ
  * and SVDQuant make it.
  */
@@ -16,6 +19,14 @@
 #include "model/layout_cache.h"
 #include "model/layout_config.h"
 
+#define EXPERTS(name, scales_each) \
+	{MXFP_FORMAT_NVFP4, "NVFP4", true, false, \
+	 {[LAYOUT_CODES] = {name, name, DTYPE_U8}, \
+	  [LAYOUT_SCALES] = {name, name "_weight_scale", DTYPE_F8_E4M3}, \
+	  [LAYOUT_TENSOR_SCALE] = {name, name "_weight_scale_2", DTYPE_F32}, \
+	  [LAYOUT_INPUT_SCALE] = {name, name "_input_scale", DTYPE_F32}}, \
+	 0, scales_each}
+
 static const struct layout_form forms[] = {
 	{MXFP_FORMAT_NVFP4, "NVFP4", true, false,
 	 {[LAYOUT_CODES] = {"", "", DTYPE_U8},
@@ -23,17 +34,21 @@ static const struct layout_form forms[] = {
 	  [LAYOUT_TENSOR_SCALE] = {"", "_scale_2", DTYPE_F32},
 	  [LAYOUT_INPUT_SCALE] = {".weight", ".input_scale", DTYPE_F32},
 	  [LAYOUT_PRE_QUANT_SCALE] = {".weight", ".pre_quant_scale", DTYPE_BF16}},
-	 0},
+	 0, 0},
 	{MXFP_FORMAT_MXFP4, "MXFP4", true, false,
 	 {[LAYOUT_CODES] = {"", "", DTYPE_U8},
 	  [LAYOUT_SCALES] = {"", "_scale", DTYPE_U8},
 	  [LAYOUT_INPUT_SCALE] = {".weight", ".input_scale", DTYPE_F32},
 	  [LAYOUT_PRE_QUANT_SCALE] = {".weight", ".pre_quant_scale", DTYPE_BF16}},
-	 1u << MXFP_FORMAT_MXFP8_E4M3},
+	 1u << MXFP_FORMAT_MXFP8_E4M3, 0},
 	{MXFP_FORMAT_MXFP8_E4M3, "MXFP8", true, false,
 	 {[LAYOUT_CODES] = {"", "", DTYPE_F8_E4M3}, [LAYOUT_SCALES] = {"", "_scale", DTYPE_U8}},
-	 1u << MXFP_FORMAT_MXFP8_E4M3},
+	 1u << MXFP_FORMAT_MXFP8_E4M3, 0},
+	EXPERTS("gate_up_proj", 2),
+	EXPERTS("down_proj", 1),
 };
+
+enum { N_MADE = 3 };
 
 #define AWQ "NVFP4_AWQ"
 
@@ -147,6 +162,7 @@ const struct layout layout_modelopt = {
 	.refuses = layout_takes_linear,
 	.forms = forms,
 	.n_forms = sizeof forms / sizeof forms[0],
+	.n_made = N_MADE,
 	.recipe = MXFP_RECIPE_MODELOPT_0_45,
 	.method = "modelopt",
 	.one_expert_each = true,

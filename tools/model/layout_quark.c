@@ -13,7 +13,7 @@ static const struct layout_form forms[] = {
 	 {[LAYOUT_CODES] = {"", "", DTYPE_U8},
 	  [LAYOUT_SCALES] = {"", "_scale", DTYPE_U8},
 	  [LAYOUT_INPUT_SCALE] = {".weight", ".input_scale", DTYPE_F32}},
-	 1u << MXFP_FORMAT_MXFP4},
+	 1u << MXFP_FORMAT_MXFP4, 0},
 };
 
 /* The settings of weights or activations; its parser wants every key. */

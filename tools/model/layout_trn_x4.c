@@ -32,9 +32,9 @@ enum { PARTITIONS = 128, LANES = 4, TILE = PARTITIONS * LANES, SCALES = TILE / 3
 #define ACTIVATIONS (1u << MXFP_FORMAT_MXFP8_E4M3 | 1u << MXFP_FORMAT_MXFP8_E5M2)
 
 static const struct layout_form forms[] = {
-	{MXFP_FORMAT_MXFP4, "mxfp4-x4", true, false, PARTS("_e2m1_x4", U16), ACTIVATIONS},
-	{MXFP_FORMAT_MXFP8_E4M3, "mxfp8-e4m3-x4", true, false, PARTS("_e4m3_x4", U32), ACTIVATIONS},
-	{MXFP_FORMAT_MXFP8_E5M2, "mxfp8-e5m2-x4", true, false, PARTS("_e5m2_x4", U32), ACTIVATIONS},
+	{MXFP_FORMAT_MXFP4, "mxfp4-x4", true, false, PARTS("_e2m1_x4", U16), ACTIVATIONS, 0},
+	{MXFP_FORMAT_MXFP8_E4M3, "mxfp8-e4m3-x4", true, false, PARTS("_e4m3_x4", U32), ACTIVATIONS, 0},
+	{MXFP_FORMAT_MXFP8_E5M2, "mxfp8-e5m2-x4", true, false, PARTS("_e5m2_x4", U32), ACTIVATIONS, 0},
 };
 
 static const char *refuses(const struct layout_choice *choice, const struct layout_shape *source)

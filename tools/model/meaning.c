@@ -543,6 +543,78 @@ static int formats_of_schemes(struct section *s, const json_t *section, uint32_t
 	return code;
 }
 
+/* Quark: what a weight's settings mean together, by its specifications of config.py. A setting that is not there is null. */
+static const struct quark_weight {
+	const char *dtype, *element, *scheme, *axis, *length, *scales; /* values, as in meaning.def */
+	enum mxfp_format format;
+} quark_weights[] = {
+	{"fp4|mxfp4|mx", "fp4|null", "per_group|null", "-1|1|null", "32|null", "e8m0|null", MXFP_FORMAT_MXFP4},
+	{"fp8_e4m3", "null", "per_group", "-1|1|null", "32|null", "e8m0", MXFP_FORMAT_MXFP8_E4M3},
+	{"fp8_e4m3", "null", "per_tensor", "-1|1|0|null", "null", "float32|null", MXFP_FORMAT_E4M3},
+	{"fp8_e4m3", "null", "per_channel", "0", "null", "float32|null", MXFP_FORMAT_E4M3},
+};
+
+static bool setting_is(const json_t *weight, const char *key, const char *values)
+{
+	const json_t *value = json_object_get(weight, key);
+	char text[VALUE_TEXT];
+
+	return is_one_of(values, value == NULL ? "null" : value_text(value, text));
+}
+
+/* Of a layer's settings. Two steps, as for INT4 of FP8, are a list. */
+static int formats_of_quark_layer(struct section *s, const char *path, const json_t *layer, uint32_t *formats)
+{
+	const json_t *weight = json_object_get(layer, "weight");
+
+	if (section_is_empty(weight))
+		return EXIT_OK;
+	if (json_is_array(weight) && json_array_size(weight) > 1)
+		return tell_of_group(s, path, "weight", "is quantized in several steps, whose scales mxfp does not read; give the model that it "
+		                     "was made from");
+	if (json_is_array(weight))
+		weight = json_array_get(weight, 0);
+	for (size_t i = 0; i < sizeof quark_weights / sizeof quark_weights[0]; i++) {
+		const struct quark_weight *w = &quark_weights[i];
+
+		if (setting_is(weight, "dtype", w->dtype) && setting_is(weight, "mx_element_dtype", w->element) &&
+		    setting_is(weight, "qscheme", w->scheme) && setting_is(weight, "ch_axis", w->axis) &&
+		    setting_is(weight, "group_size", w->length) && setting_is(weight, "scale_format", w->scales)) {
+			*formats |= UINT32_C(1) << w->format;
+			return EXIT_OK;
+		}
+	}
+	return tell_of_group(s, path, "weight", "has dtype, qscheme, ch_axis, group_size and scale_format that together are nothing that "
+	                     "mxfp reads; give the model that it was made from");
+}
+
+static int formats_of_quark_layers(struct section *s, const char *key, const json_t *layers, uint32_t *formats)
+{
+	int code = EXIT_OK;
+
+	for (void *at = json_object_iter((json_t *)(uintptr_t)layers); at != NULL && code == EXIT_OK;
+	     at = json_object_iter_next((json_t *)(uintptr_t)layers, at)) {
+		char path[KEY_TEXT];
+
+		snprintf(path, sizeof path, "%s.%.100s.", key, json_object_iter_key(at));
+		code = formats_of_quark_layer(s, path, json_object_iter_value(at), formats);
+	}
+	return code;
+}
+
+static int formats_of_quark(struct section *s, const json_t *section, uint32_t *formats)
+{
+	int code = formats_of_quark_layer(s, "global_quant_config.", json_object_get(section, "global_quant_config"), formats);
+
+	if (code == EXIT_OK)
+		code = formats_of_quark_layers(s, "layer_quant_config", json_object_get(section, "layer_quant_config"), formats);
+	if (code == EXIT_OK)
+		code = formats_of_quark_layers(s, "layer_type_quant_config", json_object_get(section, "layer_type_quant_config"), formats);
+	/* Where it says nothing of weights, they are what Quark is read for. */
+	*formats = *formats != 0 ? *formats : UINT32_C(1) << MXFP_FORMAT_MXFP4;
+	return code;
+}
+
 /* Of MLX: a mode must be that of its bits and groups. mlx-lm takes the format of a tensor from its shapes, whatever the
    section says of most, and so nothing is stated. */
 static int check_groups(struct section *s, const json_t *groups, const char *path)
@@ -588,6 +660,8 @@ static int note_formats(struct section *s, const json_t *section)
 		code = formats_of_modelopt(s, section, &formats);
 	else if (strcmp(s->method, "auto-round") == 0)
 		code = formats_of_schemes(s, section, &formats);
+	else if (strcmp(s->method, "quark") == 0)
+		code = formats_of_quark(s, section, &formats);
 	else if (strcmp(s->method, "mlx") == 0)
 		code = check_all_groups(s, section);
 	else if (!section_is_empty(json_object_get(section, "weight_block_size")) &&
@@ -599,7 +673,7 @@ static int note_formats(struct section *s, const json_t *section)
 		formats = UINT32_C(1) << MXFP_FORMAT_MXFP8_E4M3 | UINT32_C(1) << MXFP_FORMAT_NVFP4;
 	else if (strcmp(s->method, "fbgemm_fp8") == 0)
 		formats = UINT32_C(1) << MXFP_FORMAT_E4M3;
-	else if (strcmp(s->method, "quark") == 0 || strcmp(s->method, "mxfp4") == 0)
+	else if (strcmp(s->method, "mxfp4") == 0)
 		formats = UINT32_C(1) << MXFP_FORMAT_MXFP4;
 	if (code == EXIT_OK && s->second)
 		return narrow(s, &s->listing->formats, formats, "", "quant_algo", "config.json");
@@ -1284,15 +1358,6 @@ static int refuse(void *context, const struct meaning_fact *fact, struct error *
 	return fail(error, EXIT_INPUT, "%s: '%s' %s", fact->path, fact->key, fact->text);
 }
 
-int meaning_check(struct model *model, enum meaning_use use, struct error *error)
-{
-	struct listing l = {.model = model, .reader = refuse, .context = &use, .error = error};
-	int code = list(&l);
-
-	model->formats = l.formats;
-	return code;
-}
-
 static int pass_over(void *context, const struct meaning_fact *fact, struct error *error)
 {
 	(void)context, (void)fact, (void)error;
@@ -1301,9 +1366,19 @@ static int pass_over(void *context, const struct meaning_fact *fact, struct erro
 
 int meaning_note(struct model *model, struct error *error)
 {
-	struct listing l = {.model = model, .reader = pass_over, .error = error};
-	int code = list(&l);
+	struct listing l = {.model = model, .reader = pass_over, .error = error, .plain = is_plain(model)};
+	const bool described = model->n_files > 0 && model->files[0].format == &file_safetensors;
+	const int code = described ? look_at_configs(&l) : EXIT_OK;
 
 	model->formats = l.formats;
 	return code;
+}
+
+int meaning_check(struct model *model, enum meaning_use use, struct error *error)
+{
+	struct listing l = {.model = model, .reader = refuse, .context = &use, .error = error};
+	/* What stands beside a tensor is known by that tensor, which the formats may decide between several. */
+	const int code = meaning_note(model, error);
+
+	return code == EXIT_OK ? list(&l) : code;
 }

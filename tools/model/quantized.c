@@ -243,10 +243,12 @@ static int set_shape(struct quantized *q, const char *name, struct error *error)
 	snprintf(key, size, LAYOUT_COLS "%s", name);
 	const char *text = file_metadata(file, key);
 	free(key);
-	if (text == NULL || q->choice.form->sparse)
+	if (text == NULL)
 		return EXIT_OK;
 	errno = 0;
 	unsigned long long cols = strtoull(text, &end, 10), whole = q->cols;
+	/* Rows of sparse tensors are not padded. */
+	unit = q->choice.form->sparse ? 1 : unit;
 	q->cols = q->shape.dims[q->shape.rank - 1] = cols;
 	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || cols > whole || whole - cols >= unit ||
 	    q->choice.layout->order->refuses(&q->choice, &q->shape) != NULL)
@@ -286,6 +288,21 @@ static int set_squares(struct quantized *q, const char *name, struct error *erro
 	return EXIT_OK;
 }
 
+/* Whether each of several matrices is to have tensor scales of its own; and whether these are they. */
+static bool is_each(const struct quantized *q)
+{
+	return q->choice.form->scales_each > 0 && q->shape.rank > 2 && (q->shape.dims[0] > 1 || q->choice.form->scales_each > 1);
+}
+
+static bool has_each(const struct quantized *q)
+{
+	const struct tensor *scale = q->parts[LAYOUT_TENSOR_SCALE];
+	const unsigned each = q->choice.form->scales_each;
+
+	return scale->dtype == DTYPE_F32 && q->shape.rank == 3 && q->shape.dims[1] % each == 0 && scale->rank == (each > 1 ? 2 : 1) &&
+	       scale->shape[0] == q->shape.dims[0] && (each == 1 || scale->shape[1] == each);
+}
+
 static int read_tensor_scale(struct quantized *q, struct error *error)
 {
 	const struct tensor *scale = q->parts[LAYOUT_TENSOR_SCALE];
@@ -298,14 +315,21 @@ static int read_tensor_scale(struct quantized *q, struct error *error)
 		return EXIT_OK;
 	}
 	q->tensor_scale = 1;
+	q->n_scales = 1;
 	if (scale == NULL && q->choice.layout->tensor_scale_optional)
 		return EXIT_OK;
 	if (scale == NULL)
 		return fail_tensor(error, q->files[LAYOUT_CODES]->path, q->parts[LAYOUT_CODES]->name,
 		                   "its tensor scale, *%s, is missing; look for the file that holds it",
 		                   q->choice.form->parts[LAYOUT_TENSOR_SCALE].append);
-	if (scale->dtype != DTYPE_F32 || tensor_elements(scale) != 1)
+	if (is_each(q)) {
+		if (!has_each(q))
+			return fail_tensor(error, file->path, scale->name, "is not %s F32 for each of %" PRIu64 " matrices; write the file again",
+			                   q->choice.form->scales_each == 1 ? "one number of" : "two numbers of", q->shape.dims[0]);
+		q->n_scales = tensor_elements(scale);
+	} else if (scale->dtype != DTYPE_F32 || tensor_elements(scale) != 1) {
 		return fail_tensor(error, file->path, scale->name, "is not one F32 number, as a tensor scale is; write the file again");
+	}
 	int code = file_read(file, scale, 0, &q->tensor_scale, sizeof q->tensor_scale, error);
 	dtype_swap(DTYPE_F32, &q->tensor_scale, sizeof q->tensor_scale);
 	return code;
@@ -349,6 +373,9 @@ static int fail_broken(const struct search *search, struct error *error)
 	if (q->choice.form->sparse && q->choice.sparsity.m == 0) {
 		const char *text = sparsity_stated(q, search);
 
+		if (search->stated.words[0][0] != '\0')
+			return fail(error, EXIT_INPUT, "%s: metadata '" LAYOUT_TENSOR "%.200s': '%.40s' is not a known pattern of sparse codes",
+			            file->path, search->name, text);
 		return fail(error, EXIT_INPUT, "%s: metadata '" LAYOUT_SPARSITY "': '%.40s' is not a known pattern",
 		            file->path, text != NULL ? text : "");
 	}
@@ -610,6 +637,27 @@ int quantized_read_pre_quant_scale(const struct quantized *quantized, float **fa
 		*factors = NULL;
 	}
 	free(bytes);
+	return code;
+}
+
+int quantized_read_tensor_scales(const struct quantized *quantized, float **scales, struct error *error)
+{
+	const size_t n = (size_t)quantized->n_scales;
+	int code = EXIT_OK;
+
+	*scales = malloc((n + 1) * sizeof **scales);
+	if (*scales == NULL)
+		return fail_memory(error);
+	(*scales)[0] = quantized->tensor_scale;
+	if (n > 1)
+		code = file_read(quantized->files[LAYOUT_TENSOR_SCALE], quantized->parts[LAYOUT_TENSOR_SCALE], 0, *scales, n * sizeof **scales,
+		                 error);
+	if (n > 1)
+		dtype_swap(DTYPE_F32, *scales, n * sizeof **scales);
+	if (code != EXIT_OK) {
+		free(*scales);
+		*scales = NULL;
+	}
 	return code;
 }
 

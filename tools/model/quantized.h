@@ -52,6 +52,9 @@ int quantized_read(const struct quantized *quantized, const struct piece *piece,
    none. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
 int quantized_read_pre_quant_scale(const struct quantized *quantized, float **factors, struct error *error);
 
+/* malloc'ed: the tensor scales, n_scales of them. EXIT_IO, EXIT_MEMORY. */
+int quantized_read_tensor_scales(const struct quantized *quantized, float **scales, struct error *error);
+
 /* Whether the scale of a block in this block format is NaN, and with it all of the block. */
 bool quantized_scale_is_nan(enum mxfp_format format, uint8_t byte);
 

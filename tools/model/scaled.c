@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/decoded.h"
 #include "model/quantized.h"
 
 /* Whether codes are those of a quantized tensor, for which their scales are no numbers to multiply by. Who reads it tells what
@@ -121,5 +122,5 @@ int model_decode_scaled(struct model *model, bool compares, struct error *error)
 	if (code == EXIT_OK)
 		code = model_remove(model, &drop, error);
 	free(drop.items);
-	return code;
+	return code == EXIT_OK ? model_decode_each(model, error) : code;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tensors of 8-bit floats (F8_E4M3, F8_E5M2) whose scales are numbers, F32, BF16 or F16, and so no blocks of a format of
- * the library: one for the tensor, for each row, or for each cell of a grid, by the names of scaled.def. Each
+ * Tensors of 8-bit floats (F8_E4M3, F8_E5M2) whose scales are numbers, F32, BF16 or F16, or powers of two of a grid whose
+ * columns are no whole blocks, and so no blocks of a format of the library (what is, quantized.h finds): one for the tensor, for each row, or for each cell of a grid, by the names of scaled.def. Each
  * number is the product of its code and the scale of its cell, rounded to binary32, as the loaders compute it.
  *
  * Which cells: those of the block that the configuration states (weight_block_size, block_structure) where ceil(rows / block)
@@ -30,6 +30,7 @@ struct scaled {
 /* The rows of scaled.def: names of codes that end in `codes` and of what belongs to them in `part`; the last has none. */
 struct scaled_way {
 	const char *codes, *part;
+	bool bytes; /* U8 is a power of two */
 };
 extern const struct scaled_way scaled_scales[], scaled_beside[];
 
@@ -62,7 +63,7 @@ uint64_t scaled_grid_rows(const struct scaled *scaled);
 int scaled_read_scales(float **numbers, const struct scaled *scaled, uint64_t first, uint64_t n, struct error *error);
 
 /* Replaces such codes by their numbers, F32 of the same name and shape, and takes their scales and what is BESIDE them out of
-   the model. EXIT_INPUT for scales that do not fit, unless the caller compares files, and then they stay as they are stored;
+   the model; and likewise blocks of several matrices with tensor scales of their own (decoded.h). EXIT_INPUT for scales that do not fit, unless the caller compares files, and then they stay as they are stored;
    reading the numbers ends so for a scale that is NaN or Inf. EXIT_MEMORY. */
 int model_decode_scaled(struct model *model, bool compares, struct error *error);
 

@@ -16,18 +16,18 @@
 #include "mxfp/convert.h"
 
 const struct scaled_way scaled_scales[] = {
-#define SCALED(codes, scales, source) {codes, scales},
+#define SCALED(codes, scales, bytes, source) {codes, scales, bytes},
 #include "model/scaled.def"
-	{NULL, NULL},
+	{NULL, NULL, false},
 };
 
 const struct scaled_way scaled_beside[] = {
-#define BESIDE(codes, name, source) {codes, name},
+#define BESIDE(codes, name, source) {codes, name, false},
 #include "model/scaled.def"
-	{NULL, NULL},
+	{NULL, NULL, false},
 };
 
-enum { CHUNK = 1 << 15 };
+enum { CHUNK = 1 << 15, E8M0_BIAS = 127, E8M0_NAN = 255 };
 
 int scaled_find_like(const struct tensor **found, const struct file **file, const struct model *model, const char *name,
                      const char *from, const char *to, struct error *error)
@@ -159,9 +159,9 @@ static int fail_fit(const struct scaled *s, const char *what, struct error *erro
 static int set_blocks(struct scaled *s, const struct model *model, struct error *error)
 {
 	const enum dtype dtype = s->scales.dtype;
+	const bool exponents = dtype == DTYPE_F8_E8M0 || dtype == DTYPE_U8;
 
-	/* Bytes are exponents of blocks, and another layout's. */
-	if ((dtype != DTYPE_F32 && dtype != DTYPE_BF16 && dtype != DTYPE_F16) || !set_grid(s))
+	if ((dtype != DTYPE_F32 && dtype != DTYPE_BF16 && dtype != DTYPE_F16 && !exponents) || !set_grid(s))
 		return fail_fit(s, "does not fit", error);
 	const struct stated stated = find_stated(model, s);
 	if (stated.differ)
@@ -173,7 +173,8 @@ static int set_blocks(struct scaled *s, const struct model *model, struct error 
 	}
 	if (s->rows % s->grid_rows != 0 || s->cols % s->grid_cols != 0)
 		return fail_fit(s, "does not divide, nor is a block stated in config.json that fits,", error);
-	if (!stated.any && (is_ambiguous(s->rows, s->grid_rows) || is_ambiguous(s->cols, s->grid_cols)))
+	/* Of powers of two, as in layout_rows.c. */
+	if ((!stated.any || exponents) && (is_ambiguous(s->rows, s->grid_rows) || is_ambiguous(s->cols, s->grid_cols)))
 		return fail_fit(s, "may be of blocks of several sizes; the directory's config.json must state weight_block_size, for",
 		                error);
 	s->block_rows = s->rows / s->grid_rows;
@@ -200,9 +201,14 @@ int scaled_find(struct scaled *scaled, bool *found, const struct model *model, c
 		.rows = codes->shape[codes->rank - 2],
 		.cols = codes->shape[codes->rank - 1],
 	};
-	for (size_t i = 0; scaled_scales[i].codes != NULL && code == EXIT_OK && scales == NULL; i++)
+	bool bytes = false;
+	for (size_t i = 0; scaled_scales[i].codes != NULL && code == EXIT_OK && scales == NULL; i++) {
 		code = scaled_find_like(&scales, &scaled->scales_file, model, codes->name, scaled_scales[i].codes, scaled_scales[i].part, error);
-	if (code != EXIT_OK || scales == NULL || dtype_info(scales->dtype)->bits < 16)
+		bytes = scaled_scales[i].bytes;
+	}
+	/* Other bytes are those of another layout. */
+	if (code != EXIT_OK || scales == NULL || (dtype_info(scales->dtype)->bits < 16 && scales->dtype != DTYPE_F8_E8M0 &&
+	                                          (scales->dtype != DTYPE_U8 || !bytes)))
 		return code;
 	*found = true;
 	scaled->scales = *scales;
@@ -234,7 +240,9 @@ int scaled_read_scales(float **numbers, const struct scaled *s, uint64_t first, 
 	                                           : file_read(s->scales_file, &s->scales, first * s->grid_cols * width, bytes,
 	                                                       n * width, error);
 
-	if (code == EXIT_OK) {
+	for (size_t i = 0; i < n && code == EXIT_OK && width == 1; i++)
+		scales[i] = bytes[i] == E8M0_NAN ? NAN : ldexpf(1, bytes[i] - E8M0_BIAS);
+	if (code == EXIT_OK && width > 1) {
 		dtype_swap(s->scales.dtype, bytes, n * width);
 		must_succeed(mxfp_convert(scales, MXFP_FORMAT_F32, bytes, dtype_info(s->scales.dtype)->format, n, &options));
 	}

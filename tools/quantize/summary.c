@@ -12,6 +12,7 @@
 #include "io/counts.h"
 #include "io/facts.h"
 #include "io/shape.h"
+#include "model/decoded.h"
 #include "model/model_output.h"
 #include "quantize/quantize.h"
 
@@ -124,6 +125,14 @@ static void print_part(const struct quantize_plan *plan)
 	       part->number, part->of, n, plan->n_files);
 }
 
+void quantize_losses(const struct quantize_plan *plan)
+{
+	const struct mxfp_counts counts = sum_up(plan).counts;
+
+	if (counts.nan + counts.inf > 0)
+		fprintf(stderr, "mxfp: %" PRIu64 " numbers were NaN and %" PRIu64 " Inf\n", counts.nan, counts.inf);
+}
+
 static void print_totals(const struct quantize_plan *plan)
 {
 	const struct totals totals = sum_up(plan);
@@ -138,7 +147,7 @@ static void print_totals(const struct quantize_plan *plan)
 		       totals.counts.saturated, totals.counts.flushed, totals.counts.nan, totals.counts.inf);
 	if (plan->model->n_decoded > 0)
 		printf("%zu tensors were quantized before (%s): they are decoded to f32, and what is quantized is rounded once more\n",
-		       plan->model->n_decoded, plan->model->decoded_from != NULL ? plan->model->decoded_from : "by their tensors");
+		       plan->model->n_decoded, decoded_from(plan->model));
 	if (totals.f64 > 0)
 		printf("%zu of them were F64 and first rounded to f32, to nearest even\n", totals.f64);
 	carry_print(&plan->carry, stdout);

@@ -10,6 +10,7 @@
 
 #include "analyse/product.h"
 #include "base/printable.h"
+#include "model/decoded.h"
 #include "report/evaluation.h"
 #include "report/report.h"
 
@@ -329,8 +330,7 @@ static void print_measured(const struct report *report, FILE *file)
 	        report->n_layers, elements, report_bytes(report), report->n_skipped);
 	if (report->model->n_decoded > 0)
 		fprintf(file, "%zu tensors were quantized before (%s): their numbers are decoded, and errors are those of rounding them "
-		        "once more.\n", report->model->n_decoded,
-		        report->model->decoded_from != NULL ? report->model->decoded_from : "by their tensors");
+		        "once more.\n", report->model->n_decoded, decoded_from(report->model));
 	if (report->options->against != NULL) {
 		fputs("The quantized weights are those of ", file);
 		print_printable(file, report->options->against->path);

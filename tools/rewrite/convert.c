@@ -265,6 +265,9 @@ static const char *refuses_rows(const struct convert_entry *entry)
 static int plan_codes(struct convert_plan *plan, struct convert_entry *entry, const struct file *file,
                       struct error *error)
 {
+	if (entry->quantized.n_scales > 1)
+		return fail_tensor(error, file->path, entry->source->name, "has a tensor scale for each of several matrices, for which no layout "
+		                   "has a place where one tensor holds them; mxfp dequantize decodes it");
 	entry->what = is_changed(plan, entry) ? CONVERT_CHANGED : CONVERT_MOVED;
 	entry->choice = (struct layout_choice){
 		.layout = plan->settings->layout,

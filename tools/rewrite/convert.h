@@ -159,6 +159,9 @@ int convert_fuse(struct convert_plan *plan, struct error *error);
 /* Writes the output, or resumes writing it. EXIT_USAGE, EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
 int convert_run(const struct convert_plan *plan, struct error *error);
 
+/* What --quiet does not hide: what was rounded and what was left out, as lines on standard error. */
+void convert_losses(const struct convert_plan *plan);
+
 /* Prints what becomes of each tensor, and what became of blocks unless it was a dry run: as text, or as JSON if the settings
    say so. */
 int convert_summary(const struct convert_plan *plan, struct error *error);

@@ -292,7 +292,7 @@ static size_t bytes_of_row(uint8_t *bytes, const struct piece *p, const struct s
    that is none; *same: how many are one, of *n. */
 static int read_same(const struct running *r, const struct transfer_piece *piece, size_t *same, size_t *n, struct error *error)
 {
-	const struct scaled *s = (const struct scaled *)(const void *)numbers_of(r)->decoder;
+	const struct scaled *s = scaled_of(numbers_of(r)->decoder);
 	const struct piece *p = &piece->piece;
 	const unsigned length = r->change.to.length;
 	uint8_t *bytes = piece->bytes + SOURCE_SCALES;
@@ -300,7 +300,7 @@ static int read_same(const struct running *r, const struct transfer_piece *piece
 
 	*same = 0;
 	*n = size_of(r->blocks->to, p).scales_bytes;
-	if (dtype_info(s->codes.dtype)->format != r->change.to.element || numbers_of(r)->offset != s->decoder.base ||
+	if (s == NULL || dtype_info(s->codes.dtype)->format != r->change.to.element || numbers_of(r)->offset != s->decoder.base ||
 	    (s->grid_cols > 1 && s->block_cols % length != 0))
 		return EXIT_OK;
 	const uint64_t from = scaled_grid_row(s, p->row), last = scaled_grid_row(s, p->row + p->rows - 1);

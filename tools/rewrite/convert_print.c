@@ -72,9 +72,11 @@ static void add_row(struct table *table, const struct convert_plan *plan, const 
 	scale_text(scale, sizeof scale, &entry->scales[LAYOUT_TENSOR_SCALE]);
 	scale_text(input, sizeof input, &entry->scales[LAYOUT_INPUT_SCALE]);
 	table_cell(table, "%s", whole_known ? entry->name : entry->source->name);
-	const struct scaled *scaled = entry->source->decoder != NULL ? (const struct scaled *)(const void *)entry->source->decoder : NULL;
+	const struct scaled *scaled = scaled_of(entry->source->decoder);
 	if (scaled != NULL)
 		table_cell(table, "%s with scales %s", dtype_info(scaled->codes.dtype)->name, shape_text(entry->source, shape));
+	else if (entry->source->decoder != NULL)
+		table_cell(table, "nvfp4 with tensor scales %s", shape_text(entry->source, shape));
 	else
 		table_cell(table, "%s %s", whole_known ? mxfp_format_get_info(entry->quantized.choice.form->format)->name
 	                                       : dtype_info(entry->source->dtype)->name,
@@ -132,6 +134,39 @@ static struct totals sum_up(const struct convert_plan *plan)
 	return totals;
 }
 
+/* What was rounded. Each line begins with `before`. */
+static void print_rounded(const struct convert_plan *plan, const struct totals *totals, FILE *stream, const char *before)
+{
+	const struct convert_settings *s = plan->settings;
+	const struct convert_tally *blocks = &totals->blocks;
+
+	if (blocks->rounded > 0)
+		fprintf(stream, "%s%" PRIu64 " blocks were rounded by %s %s, with errors of up to %.2g of a block's largest number\n", before,
+		        blocks->rounded, mxfp_format_get_info(s->to)->tensor_scale ? "recipe" : "rule",
+		        mxfp_format_get_info(s->to)->tensor_scale ? choice_name(OPTION_RECIPE, MXFP_RECIPE_TE)
+		                                                  : choice_name(OPTION_RULE, s->rule), blocks->error);
+	if (blocks->special > 0)
+		fprintf(stream, "%s%" PRIu64 " %s a NaN or Inf, by --non-finite %s\n", before, blocks->special,
+		        before[0] == '\0' ? "of them have" : "blocks have", choice_name(OPTION_NON_FINITE, s->non_finite));
+}
+
+/* What has no place in the output, and scales that were rounded; likewise. */
+static void print_lost(const struct convert_plan *plan, const struct totals *totals, FILE *stream, const char *before)
+{
+	if (totals->rounded > 0)
+		fprintf(stream, "%s%zu scales were rounded, which changes numbers by at most %.1e of themselves\n", before, totals->rounded,
+		        totals->change);
+	if (totals->left_out > 0)
+		fprintf(stream, "%s%zu scales of activations were left out: the layout has no place for them\n", before, totals->left_out);
+	if (plan->activations_lost)
+		fprintf(stream, "%show activations are quantized was left out: layout %s does not say it of such weights\n", before,
+		        plan->settings->layout->name);
+	if (plan->cache_lost)
+		fprintf(stream, "%skv_cache_scheme, how keys and values are quantized, was left out: %s%s has no place for it; their scales were "
+		        "copied\n", before, convert_makes_file(plan->settings) ? "a file alone" : "layout ",
+		        convert_makes_file(plan->settings) ? "" : plan->settings->layout->name);
+}
+
 /* How many blocks are exact in the other format, and by what the others are rounded. */
 static void print_changed(const struct convert_plan *plan, const struct totals *totals)
 {
@@ -146,14 +181,15 @@ static void print_changed(const struct convert_plan *plan, const struct totals *
 	}
 	printf("%zu tensors changed to %s: %" PRIu64 " of %" PRIu64 " blocks are exact\n", totals->changed, to,
 	       blocks->blocks - blocks->rounded, blocks->blocks);
-	if (blocks->rounded > 0)
-		printf("%" PRIu64 " blocks were rounded by %s %s, with errors of up to %.2g of a block's largest number\n", blocks->rounded,
-		       mxfp_format_get_info(s->to)->tensor_scale ? "recipe" : "rule",
-		       mxfp_format_get_info(s->to)->tensor_scale ? choice_name(OPTION_RECIPE, MXFP_RECIPE_TE)
-		                                                 : choice_name(OPTION_RULE, s->rule), blocks->error);
-	if (blocks->special > 0)
-		printf("%" PRIu64 " of them have a NaN or Inf, by --non-finite %s\n", blocks->special,
-		       choice_name(OPTION_NON_FINITE, s->non_finite));
+	print_rounded(plan, totals, stdout, "");
+}
+
+void convert_losses(const struct convert_plan *plan)
+{
+	const struct totals totals = sum_up(plan);
+
+	print_rounded(plan, &totals, stderr, "mxfp: ");
+	print_lost(plan, &totals, stderr, "mxfp: ");
 }
 
 static void print_totals(const struct convert_plan *plan)
@@ -164,18 +200,7 @@ static void print_totals(const struct convert_plan *plan)
 		print_changed(plan, &totals);
 	printf("%zu tensors brought into layout %s without a change to codes and block scales, %zu copied, %zu decoded\n",
 	       totals.moved, plan->settings->layout->name, totals.copied, totals.decoded);
-	if (totals.rounded > 0)
-		printf("%zu scales were rounded, which changes numbers by at most %.1e of themselves\n", totals.rounded,
-		       totals.change);
-	if (totals.left_out > 0)
-		printf("%zu scales of activations were left out: the layout has no place for them\n", totals.left_out);
-	if (plan->activations_lost)
-		printf("how activations are quantized was left out: layout %s does not say it of such weights\n",
-		       plan->settings->layout->name);
-	if (plan->cache_lost)
-		printf("kv_cache_scheme, how keys and values are quantized, was left out: %s%s has no place for it; their scales were "
-		       "copied\n", convert_makes_file(plan->settings) ? "a file alone" : "layout ",
-		       convert_makes_file(plan->settings) ? "" : plan->settings->layout->name);
+	print_lost(plan, &totals, stdout, "");
 	carry_print(&plan->carry, stdout);
 	if (convert_makes_file(plan->settings) && plan->n_held > 0 && plan->settings->layout->config != NULL)
 		puts(model_output_alone);

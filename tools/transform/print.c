@@ -11,13 +11,25 @@
 
 static int print_json(const struct transformation *done, const struct transform_settings *settings, struct error *error)
 {
-	return facts_print(stdout, json_pack("{s:o, s:o, s:I, s:I, s:I, s:i, s:i, s:I, s:I, s:I, s:b, s:b, s:o}", "input",
+	return facts_print(stdout, json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:I, s:I, s:b, s:b, s:o}", "input",
 	                                     facts_text(settings->in), "output", facts_text(settings->out), "tensors_changed",
-	                                     (json_int_t)done->n_changed, "tensors_kept", (json_int_t)done->n_kept, "scales",
+	                                     (json_int_t)done->n_changed, "tensors_kept", (json_int_t)done->n_kept, "tensors_left_out", (json_int_t)done->n_left_out, "scales",
 	                                     (json_int_t)done->n_scales, "least_exponent", done->least, "largest_exponent", done->most,
 	                                     "value_rotation", (json_int_t)done->value_rotation, "stream_rotation",
 	                                     (json_int_t)done->stream_rotation, "numbers_rounded", (json_int_t)done->n_rounded, "exact",
 	                                     (int)done->exact, "untied", (int)done->untied, "copied", carry_facts(&done->carry)), error);
+}
+
+/* Numbers that powers of two did not scale exactly. */
+static void print_rounded(const struct transformation *done, FILE *stream, const char *before)
+{
+	fprintf(stream, "%s%" PRIu64 " numbers became too small for a power of two to be exact\n", before, done->n_rounded);
+}
+
+void transform_losses(const struct transformation *done)
+{
+	if (done->n_rounded > 0)
+		print_rounded(done, stderr, "mxfp: ");
 }
 
 int transform_print(const struct transformation *done, const struct transform_settings *settings, struct error *error)
@@ -25,6 +37,8 @@ int transform_print(const struct transformation *done, const struct transform_se
 	if (settings->json)
 		return print_json(done, settings, error);
 	printf("%zu tensors changed, %zu kept\n", done->n_changed, done->n_kept);
+	if (done->n_left_out > 0)
+		printf("%zu scales of activations and caches are left out: they are those of the numbers before\n", done->n_left_out);
 	if (done->n_scales > 0)
 		printf("%zu scales from 2^%d to 2^%d\n", done->n_scales, done->least, done->most);
 	if (done->value_rotation > 0)
@@ -36,7 +50,7 @@ int transform_print(const struct transformation *done, const struct transform_se
 	if (done->exact)
 		puts("powers of two alone: outputs in f32 are the same in every bit");
 	else if (done->n_rounded > 0)
-		printf("%" PRIu64 " numbers became too small for a power of two to be exact\n", done->n_rounded);
+		print_rounded(done, stdout, "");
 	else
 		puts("outputs in f32 are the same but for rounding");
 	carry_print(&done->carry, stdout);

@@ -14,7 +14,9 @@
 #include "eval/shape.h"
 #include "eval/tensor_name.h"
 #include "io/elements.h"
+#include "model/allow.h"
 #include "model/edit.h"
+#include "model/meaning.h"
 #include "transform/change.h"
 
 enum { EXPONENT_MOST = 16 }; /* of a scale */
@@ -351,9 +353,9 @@ static int plan(struct planning *p)
 	for (size_t i = 0; i < p->model->n_tensors && code == EXIT_OK; i++) {
 		const struct model_tensor *t = &p->model->by_name[i];
 
-		if (p->changes[i].source == NULL && !tensor_may_be_unused(t->tensor->name))
-			code = fail_tensor(p->error, t->file->path, t->tensor->name, "a model of %s has no such tensor",
-			                   s->architecture->huggingface);
+		if (p->changes[i].source == NULL && !tensor_may_be_unused(t->tensor->name) && !allowed_unknown_under(t->tensor->name))
+			code = fail_tensor(p->error, t->file->path, t->tensor->name, "a model of %s has no such tensor; --allow-unknown %.200s goes "
+			                   "on", s->architecture->huggingface, t->tensor->name);
 	}
 	return code;
 }
@@ -396,7 +398,23 @@ static int configure(const void *context, json_t *config, struct error *error)
 	return json_out_of_memory() ? fail_memory(error) : EXIT_OK;
 }
 
-int transform_run(struct transformation *done, const struct transform_settings *settings, const struct model *model,
+/* Takes out of the model what dequantize carries. */
+static int leave_out(struct transformation *done, struct model *model, struct error *error)
+{
+	struct tensor_list list = {0};
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < model->n_tensors && code == EXIT_OK; i++)
+		if (meaning_is_carried(model->by_name[i].tensor->name))
+			code = tensor_list_add(&list, model->by_name[i].tensor, error);
+	done->n_left_out = list.n;
+	if (code == EXIT_OK)
+		code = model_remove(model, &list, error);
+	free(list.items);
+	return code;
+}
+
+int transform_run(struct transformation *done, const struct transform_settings *settings, struct model *model,
                   struct error *error)
 {
 	struct planning p = {.settings = settings, .model = model, .done = done, .error = error};
@@ -416,8 +434,10 @@ int transform_run(struct transformation *done, const struct transform_settings *
 	};
 
 	*done = (struct transformation){.exact = true};
+	int code = leave_out(done, model, error);
 	p.changes = calloc(model->n_tensors + 1, sizeof *p.changes);
-	int code = p.changes != NULL ? edit_check(&edit, error) : fail_memory(error);
+	if (code == EXIT_OK)
+		code = p.changes != NULL ? edit_check(&edit, error) : fail_memory(error);
 	if (code == EXIT_OK && model_quantized_by(model) != NULL)
 		code = fail(error, EXIT_INPUT, "%s: is already quantized: %s; transform the model that it was made from", model->path,
 		            model_quantized_by(model));

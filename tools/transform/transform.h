@@ -29,6 +29,7 @@ struct transform_settings {
 
 /* What was done; transform_free() releases it. */
 struct transformation {
+	size_t n_left_out;                  /* tensors: scales of activations and caches */
 	size_t n_changed, n_kept, n_scales; /* tensors; powers of two that were chosen, */
 	int least, most;                    /* and their exponents */
 	size_t value_rotation, stream_rotation; /* sizes; 0: none */
@@ -38,13 +39,16 @@ struct transformation {
 	struct carry carry;
 };
 
-/* Writes the model. EXIT_USAGE: an output that cannot be; EXIT_INPUT: a model that is not known, or has no such transform;
+/* Writes the model, and takes scales of activations and caches out of it, which are those of the numbers before. EXIT_USAGE: an output that cannot be; EXIT_INPUT: a model that is not known, or has no such transform;
    EXIT_IO, EXIT_MEMORY, signals. transform_free() follows in every case. */
-int transform_run(struct transformation *done, const struct transform_settings *settings, const struct model *model,
+int transform_run(struct transformation *done, const struct transform_settings *settings, struct model *model,
                   struct error *error);
 
 /* Prints lines, or JSON, to stdout. EXIT_MEMORY. */
 int transform_print(const struct transformation *done, const struct transform_settings *settings, struct error *error);
+
+/* What --quiet does not hide: numbers that became inexact, as a line on standard error. */
+void transform_losses(const struct transformation *done);
 
 void transform_free(struct transformation *done);
 
