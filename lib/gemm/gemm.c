@@ -87,6 +87,7 @@ enum mxfp_status mxfp_gemm_grouped(const struct mxfp_product *products, size_t n
 		}
 		return MXFP_OK;
 	}
+	call.fp_state = mxfp_fp_state_get();
 	call.workers = mxfp_least(mxfp_runner_width(&call.runner), (workspace_bytes - layout.shared) / layout.worker);
 	/* The check had no memory to keep plans in, so they are made again; the last one, often the only one, was kept. */
 	size_t unaligned = (uintptr_t)workspace % MXFP_GEMM_ALIGN;

@@ -20,6 +20,7 @@
 #define MXFP_GEMM_PLAN_H
 
 #include "args.h"
+#include "cpu.h"
 #include "exec.h"
 #include "row_output.h"
 
@@ -34,6 +35,7 @@ struct mxfp_gemm_call {
 	const struct mxfp_kernels *kernels;
 	struct mxfp_runner runner;
 	size_t workers;                               /* at most this many run at once */
+	struct mxfp_fp_state fp_state;                /* of the calling thread, for the epilogue */
 	struct mxfp_gemm_options options_copy;        /* used if the caller's struct is of another version */
 	struct mxfp_quantize_options quantize_copy;
 };
