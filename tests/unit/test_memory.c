@@ -468,7 +468,7 @@ static enum mxfp_status odd_gemm(const struct places *p)
 	const struct mxfp_gemm_options options = {.c_format = p->format, .a_format = MXFP_FORMAT_MXFP8_E4M3, .c_quantize = &o,
 	                                          .activation = MXFP_FUNCTION_SILU, .activation_parameter = p->numbers};
 	uint8_t *const space = p->space, *const packed = space + 3 * COLS * ROWS;
-	size_t bytes;
+	size_t bytes = 0;
 
 	b.scales = space + 2 * COLS * ROWS;
 	c.scales = (uint8_t *)p->more + 1000;
