@@ -21,11 +21,25 @@
  * Structs whose first member is `size` may grow at their end in later versions. Set size to sizeof of the struct, or
  * leave it 0 for the struct of the first version: {0} and designated initializers are right for programs that use no
  * later member. Members that the caller's struct does not have count as zero, which is always their default; a member
- * that the library does not know must be zero, else the call returns MXFP_ERR_OPTION. NULL options are {0}. Structs
- * without `size` do not change.
+ * that the library does not know must be zero, else the call returns MXFP_ERR_OPTION, as it does for a size that is less
+ * than the first version's. NULL options are {0}. Structs without `size` do not change.
  *
- * Every function may be called from several threads at once: concurrent calls may share inputs; their outputs and
- * workspaces must be distinct. No pointer to data needs alignment.
+ * What holds for all functions:
+ *
+ * - Every function may be called from several threads at once: concurrent calls may share inputs; their outputs and
+ *   workspaces must be distinct.
+ * - Data needs no alignment: numbers, codes, scales, masks, positions, indices, caches, workspaces, and the single numbers
+ *   (const float *) of options. Structs, arrays of pointers, and integers that a call sets (size_t *bytes) have C's.
+ * - Arrays overlap if they share a byte. What lies between rows belongs to none of them: q, k and v in the columns of one
+ *   matrix are three arrays. Only if two arrays have gaps, and strides of different bytes, do the gaps count as theirs. Where a
+ *   result may be an array that is read, it has its address, format and, if it has more than one row, stride. No struct of
+ *   arguments, array of pointers or single number may lie in memory that the call writes.
+ * - A stride is 0, or at least a row, and in bytes it fits size_t, even if there is one row or none.
+ * - A number whose comment says what it must be (finite, from 0 on) is refused if it is not, and may be refused even where
+ *   nothing uses it; where none may be negative, -0 is +0. Other numbers (scales, sinks, bias, frequencies, attention_factor)
+ *   may be NaN or Inf, and results are what the arithmetic makes of them.
+ * - The indices of elements end at 2^64 - 2: first_index plus the number of elements is less than 2^64.
+ * - Without elements (0 rows or cols) arrays may be NULL, and a call may return MXFP_OK for what it refuses otherwise.
  */
 #ifndef MXFP_H
 #define MXFP_H

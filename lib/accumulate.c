@@ -170,7 +170,8 @@ static enum mxfp_status check_accumulation(struct accumulation *a)
 	struct mxfp_matrix *src = &a->src;
 	const bool block = mxfp_is_block(src->format);
 	struct mxfp_sizes size = {0};
-	size_t stride, data, scales = 0, numbers, elements;
+	struct mxfp_region numbers, from[2] = {{0}};
+	size_t stride, elements;
 
 	if (src->transposed || (!block && !mxfp_is_element(src->format)))
 		return MXFP_ERR_FORMAT;
@@ -190,19 +191,17 @@ static enum mxfp_status check_accumulation(struct accumulation *a)
 	if (a->dst.stride == 0)
 		a->dst.stride = src->cols;
 	if (!mxfp_multiply(src->stride, mxfp_stride_unit(src->format), &stride) ||
-	    !mxfp_span(src->rows, size.codes_row_bytes, stride, &data) ||
-	    (block && !mxfp_span(src->rows, size.scales_row_bytes, src->scales_stride, &scales)) ||
+	    !mxfp_region(&from[0], src->data, src->rows, size.codes_row_bytes, stride) ||
+	    (block && !mxfp_region(&from[1], src->scales, src->rows, size.scales_row_bytes, src->scales_stride)) ||
 	    a->dst.stride < src->cols || !mxfp_multiply(a->dst.stride, dst_width, &stride) ||
-	    !mxfp_span(src->rows, src->cols * dst_width, stride, &numbers) ||
+	    !mxfp_region(&numbers, a->dst.data, src->rows, src->cols * dst_width, stride) ||
 	    !mxfp_multiply(src->rows, src->cols, &elements) || a->dst.first_index > UINT64_MAX - elements)
 		return MXFP_ERR_SIZE;
 	if (elements == 0)
 		return MXFP_OK;
 	if (a->dst.data == NULL || src->data == NULL || (block && src->scales == NULL))
 		return MXFP_ERR_NULL;
-	if (mxfp_overlap(a->dst.data, numbers, src->data, data) || mxfp_overlap(a->dst.data, numbers, src->scales, scales))
-		return MXFP_ERR_OVERLAP;
-	return MXFP_OK;
+	return mxfp_overlap_any(&numbers, from, 2) ? MXFP_ERR_OVERLAP : MXFP_OK;
 }
 
 enum mxfp_status mxfp_accumulate(const struct mxfp_matrix *src, void *dst, enum mxfp_format dst_format, size_t dst_stride,
@@ -257,14 +256,16 @@ static void reduce_piece(const struct mxfp_kernels *kernels, const void *context
 static enum mxfp_status check_reduction(const struct reduction *r)
 {
 	const struct mxfp_reduce_job *job = &r->job;
-	size_t dst_bytes, src_bytes;
+	struct mxfp_region dst, src, pointers;
 
 	if (job->src_format != MXFP_FORMAT_F32 && job->src_format != MXFP_FORMAT_BF16)
 		return MXFP_ERR_FORMAT;
 	const size_t dst_width = mxfp_format_get_info(r->dst.format)->storage_bytes;
 	const size_t src_width = mxfp_format_get_info(job->src_format)->storage_bytes;
-	if (job->n_src == 0 || !mxfp_span(job->n, dst_width, dst_width, &dst_bytes) ||
-	    !mxfp_span(job->n, src_width, src_width, &src_bytes) || r->dst.first_index > UINT64_MAX - job->n)
+	if (job->n_src == 0 || !mxfp_region(&dst, r->dst.data, job->n, dst_width, dst_width) ||
+	    !mxfp_region(&src, NULL, job->n, src_width, src_width) ||
+	    !mxfp_region(&pointers, job->src, job->n_src, sizeof *job->src, sizeof *job->src) ||
+	    r->dst.first_index > UINT64_MAX - job->n)
 		return MXFP_ERR_SIZE;
 	if (job->n == 0)
 		return MXFP_OK;
@@ -273,11 +274,12 @@ static enum mxfp_status check_reduction(const struct reduction *r)
 	for (size_t i = 0; i < job->n_src; i++)
 		if (job->src[i] == NULL)
 			return MXFP_ERR_NULL;
-	for (size_t i = 0; i < job->n_src; i++)
-		if (!(job->src[i] == r->dst.data && dst_width == src_width) &&
-		    mxfp_overlap(r->dst.data, dst_bytes, job->src[i], src_bytes))
+	for (size_t i = 0; i < job->n_src; i++) {
+		src.at = job->src[i];
+		if (!mxfp_same_region(&dst, &src) && mxfp_overlap(&dst, &src))
 			return MXFP_ERR_OVERLAP;
-	return MXFP_OK;
+	}
+	return mxfp_overlap(&dst, &pointers) ? MXFP_ERR_OVERLAP : MXFP_OK;
 }
 
 enum mxfp_status mxfp_reduce(void *dst, enum mxfp_format dst_format, const void *const *src, enum mxfp_format src_format,

@@ -22,7 +22,7 @@ enum mxfp_status mxfp_check_function(enum mxfp_function function, const float *p
 {
 	if (!mxfp_option_valid(MXFP_OPTION_FUNCTION, (int)function))
 		return MXFP_ERR_OPTION;
-	*bits = parameter != NULL ? mxfp_f32_bits(*parameter) : mxfp_function_default(function);
+	*bits = parameter != NULL ? mxfp_load_f32(parameter) : mxfp_function_default(function);
 	return (*bits & ~MXFP_F32_SIGN) >= MXFP_F32_INF ? MXFP_ERR_OPTION : MXFP_OK;
 }
 

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "mxfp/format.h"
 #include "mxfp/options.h"
@@ -12,12 +13,38 @@
 /* Sets *product to a * b; false on overflow. */
 bool mxfp_multiply(size_t a, size_t b, size_t *product);
 
-/* Whether [a, a + a_bytes) and [b, b + b_bytes) share a byte. */
-bool mxfp_overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes);
+/* Memory that a call reads or writes: rows, a stride apart. One row, or rows without gaps, are one row as long as all. */
+struct mxfp_region {
+	const void *at;
+	size_t bytes;             /* from the first to the last; 0: nothing */
+	size_t row_bytes, stride; /* bytes */
+};
 
-/* Sets *span to the bytes from the first to the last of `rows` rows of row_bytes, stride_bytes apart; false on overflow
-   or if the stride is shorter than a row. */
-bool mxfp_span(size_t rows, size_t row_bytes, size_t stride_bytes, size_t *span);
+/* Makes a region of `rows` rows of row_bytes; false on overflow or if the stride is shorter than a row. */
+bool mxfp_region(struct mxfp_region *region, const void *at, size_t rows, size_t row_bytes, size_t stride);
+
+/* The region of that many bytes. */
+static inline struct mxfp_region mxfp_bytes(const void *at, size_t bytes)
+{
+	return (struct mxfp_region){at, bytes, bytes, bytes};
+}
+
+/* Whether two regions share a byte, of which the second begins between the first and the last byte of the first. */
+bool mxfp_rows_overlap(const struct mxfp_region *a, const struct mxfp_region *b);
+
+/* Whether two regions share a byte. If both have gaps, and other strides, then the gaps count as theirs. */
+static inline bool mxfp_overlap(const struct mxfp_region *a, const struct mxfp_region *b)
+{
+	const uintptr_t first = (uintptr_t)a->at, other = (uintptr_t)b->at;
+
+	return first - other < b->bytes && a->bytes != 0 ? mxfp_rows_overlap(b, a)
+	                                                  : other - first < a->bytes && b->bytes != 0 && mxfp_rows_overlap(a, b);
+}
+
+bool mxfp_overlap_any(const struct mxfp_region *a, const struct mxfp_region *others, size_t n);
+
+/* Whether two regions are the same rows. */
+bool mxfp_same_region(const struct mxfp_region *a, const struct mxfp_region *b);
 
 bool mxfp_is_element(enum mxfp_format format);
 bool mxfp_is_block(enum mxfp_format format);

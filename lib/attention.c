@@ -83,14 +83,14 @@ enum mxfp_status mxfp_attention_cache_size(const struct mxfp_attention_cache *ca
 	return status;
 }
 
-/* Rows of numbers `cols` long in the caller's memory; their bytes, or MXFP_ERR_SIZE. */
-static enum mxfp_status check_rows(size_t rows, size_t cols, size_t *stride, size_t *bytes)
+/* Makes a region of rows of numbers `cols` long, or MXFP_ERR_SIZE. */
+static enum mxfp_status check_rows(const float *at, size_t rows, size_t cols, size_t *stride, struct mxfp_region *region)
 {
 	size_t stride_bytes;
 
 	if (*stride == 0)
 		*stride = cols;
-	return mxfp_multiply(*stride, sizeof(float), &stride_bytes) && mxfp_span(rows, cols * sizeof(float), stride_bytes, bytes)
+	return mxfp_multiply(*stride, sizeof(float), &stride_bytes) && mxfp_region(region, at, rows, cols * sizeof(float), stride_bytes)
 	               ? MXFP_OK
 	               : MXFP_ERR_SIZE;
 }
@@ -146,21 +146,24 @@ enum mxfp_status mxfp_attention_store(const struct mxfp_attention_cache *cache, 
                                       const float *values, size_t stride, const struct mxfp_exec *exec)
 {
 	struct store s = {.first = first, .n = n, .stride = stride, .keys = keys, .values = values};
+	struct mxfp_region memory, from[2];
 	struct mxfp_runner runner;
-	size_t bytes;
 	enum mxfp_status status = mxfp_runner_init(&runner, exec);
 
 	if (status == MXFP_OK)
 		status = check_memory(cache, &s.cache, first, n);
 	if (status == MXFP_OK)
-		status = check_rows(n, s.cache.heads * s.cache.head_cols, &s.stride, &bytes);
+		status = check_rows(keys, n, s.cache.heads * s.cache.head_cols, &s.stride, &from[0]);
 	if (status != MXFP_OK)
 		return status;
 	if (n == 0)
 		return MXFP_OK;
 	if (keys == NULL || values == NULL)
 		return MXFP_ERR_NULL;
-	if (mxfp_overlap(s.cache.keys, s.cache.bytes, keys, bytes) || mxfp_overlap(s.cache.keys, s.cache.bytes, values, bytes))
+	memory = mxfp_bytes(s.cache.keys, s.cache.bytes);
+	from[1] = from[0];
+	from[1].at = values;
+	if (mxfp_overlap_any(&memory, from, 2))
 		return MXFP_ERR_OVERLAP;
 	mxfp_run_pieces(&runner, s.cache.heads, store_piece, &s, NULL);
 	return MXFP_OK;
@@ -209,7 +212,7 @@ static enum mxfp_status check_options(struct attention *a, const struct mxfp_att
 		return MXFP_ERR_OPTION;
 	a->window = o->window < a->first + a->n ? o->window : 0;
 	if (o->scale != NULL) {
-		a->scale_value = *o->scale;
+		a->scale_value = mxfp_f32_from_bits(mxfp_load_f32(o->scale));
 		a->scale = &a->scale_value;
 	}
 	a->sinks = o->sinks;
@@ -413,13 +416,14 @@ static void worker(const struct mxfp_kernels *kernels, const void *context, size
 /* Checks the caller's memory. */
 static enum mxfp_status check_arrays(struct attention *a, const void *workspace, size_t workspace_bytes)
 {
-	size_t cols, q, dst;
+	struct mxfp_region dst, read[4]; /* q, the cache, sinks, and the workspace, which is written too */
+	size_t cols;
 
 	if (!mxfp_multiply(a->heads, a->cache.head_cols, &cols))
 		return MXFP_ERR_SIZE;
-	enum mxfp_status status = check_rows(a->n, cols, &a->q_stride, &q);
+	enum mxfp_status status = check_rows(a->q, a->n, cols, &a->q_stride, &read[0]);
 	if (status == MXFP_OK)
-		status = check_rows(a->n, cols, &a->dst_stride, &dst);
+		status = check_rows(a->dst, a->n, cols, &a->dst_stride, &dst);
 	if (status != MXFP_OK)
 		return status;
 	if (a->n == 0)
@@ -428,12 +432,11 @@ static enum mxfp_status check_arrays(struct attention *a, const void *workspace,
 		return MXFP_ERR_NULL;
 	if (workspace_bytes < a->area + ALIGN)
 		return MXFP_ERR_SIZE;
-	const size_t sinks = a->sinks != NULL ? a->heads * sizeof *a->sinks : 0;
-	const bool in_place = a->dst == a->q && a->dst_stride == a->q_stride;
-	if ((!in_place && mxfp_overlap(a->dst, dst, a->q, q)) || mxfp_overlap(a->dst, dst, a->cache.keys, a->cache.bytes) ||
-	    mxfp_overlap(a->dst, dst, a->sinks, sinks) || mxfp_overlap(a->dst, dst, workspace, workspace_bytes) ||
-	    mxfp_overlap(workspace, workspace_bytes, a->q, q) || mxfp_overlap(workspace, workspace_bytes, a->sinks, sinks) ||
-	    mxfp_overlap(workspace, workspace_bytes, a->cache.keys, a->cache.bytes))
+	read[1] = mxfp_bytes(a->cache.keys, a->cache.bytes);
+	read[2] = mxfp_bytes(a->sinks, a->sinks != NULL ? a->heads * sizeof *a->sinks : 0);
+	read[3] = mxfp_bytes(workspace, workspace_bytes);
+	if ((!mxfp_same_region(&dst, &read[0]) && mxfp_overlap(&dst, &read[0])) || mxfp_overlap_any(&dst, read + 1, 3) ||
+	    mxfp_overlap_any(&read[3], read, 3))
 		return MXFP_ERR_OVERLAP;
 	return MXFP_OK;
 }

@@ -17,6 +17,15 @@ static inline uint32_t mxfp_f32_bits(float x)
 	return bits;
 }
 
+/* The bits of a float in the caller's memory, which need not be aligned. */
+static inline uint32_t mxfp_load_f32(const void *at)
+{
+	uint32_t bits;
+
+	memcpy(&bits, at, sizeof bits);
+	return bits;
+}
+
 static inline float mxfp_f32_from_bits(uint32_t bits)
 {
 	float x;

@@ -2,7 +2,6 @@
 /* mxfp_blocks_size(), and the checks that quantizing, dequantizing and products share. */
 #include "blocks.h"
 
-#include "args.h"
 #include "sized.h"
 
 static size_t block_bytes(const struct mxfp_format_info *info)
@@ -37,8 +36,8 @@ enum mxfp_status mxfp_check_codes(const struct mxfp_matrix *b, struct mxfp_spans
 		return status;
 	span->codes_stride = b->stride != 0 ? b->stride : size.codes_row_bytes;
 	span->scales_stride = b->scales_stride != 0 ? b->scales_stride : size.scales_row_bytes;
-	if (!mxfp_span(b->rows, size.codes_row_bytes, span->codes_stride, &span->codes) ||
-	    !mxfp_span(b->rows, size.scales_row_bytes, span->scales_stride, &span->scales))
+	if (!mxfp_region(&span->codes, b->data, b->rows, size.codes_row_bytes, span->codes_stride) ||
+	    !mxfp_region(&span->scales, b->scales, b->rows, size.scales_row_bytes, span->scales_stride))
 		return MXFP_ERR_SIZE;
 	return MXFP_OK;
 }
@@ -60,10 +59,9 @@ enum mxfp_status mxfp_check_blocks(const struct mxfp_matrix *b, const void *numb
 	span->stride = stride != 0 ? stride : b->cols;
 	if (span->stride < b->cols || !mxfp_multiply(span->stride, width, &stride_bytes) ||
 	    !mxfp_multiply(b->rows, b->cols, &elements) ||
-	    !mxfp_span(b->rows, b->cols * width, stride_bytes, &span->numbers))
+	    !mxfp_region(&span->numbers, numbers, b->rows, b->cols * width, stride_bytes))
 		return MXFP_ERR_SIZE;
-	if (mxfp_overlap(numbers, span->numbers, b->data, span->codes) ||
-	    mxfp_overlap(numbers, span->numbers, b->scales, span->scales))
+	if (mxfp_overlap(&span->numbers, &span->codes) || mxfp_overlap(&span->numbers, &span->scales))
 		return MXFP_ERR_OVERLAP;
 	return MXFP_OK;
 }

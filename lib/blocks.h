@@ -3,13 +3,14 @@
 #ifndef MXFP_BLOCKS_H
 #define MXFP_BLOCKS_H
 
+#include "args.h"
 #include "kernels.h"
 #include "mxfp/quantize.h"
 #include "tile.h"
 
-/* The bytes that a matrix of numbers and one of blocks span in memory, and their strides, none of them 0. */
+/* The memory of a matrix of numbers and of one of blocks, and their strides, none of them 0. */
 struct mxfp_spans {
-	size_t numbers, codes, scales;
+	struct mxfp_region numbers, codes, scales;
 	size_t stride, codes_stride, scales_stride;
 };
 

@@ -95,7 +95,7 @@ static enum mxfp_status run(struct combine *whole, const struct mxfp_row_output 
 		status = mxfp_check_row_output(&whole->sink, output, whole->rows, whole->cols);
 	if (status != MXFP_OK)
 		return status;
-	if (whole->interleaved ? mxfp_sink_touches(&whole->sink, whole->x.data, whole->x.bytes)
+	if (whole->interleaved ? mxfp_sink_touches(&whole->sink, &whole->x.memory)
 	                       : mxfp_sink_overlaps(&whole->sink, &whole->x) || mxfp_sink_overlaps(&whole->sink, &whole->y))
 		return MXFP_ERR_OVERLAP;
 	mxfp_sink_start(&whole->sink);
@@ -130,13 +130,12 @@ enum mxfp_status mxfp_gate(enum mxfp_function function, const struct mxfp_row_ou
 	};
 	size_t both;
 
-	if (o == NULL || !mxfp_option_valid(MXFP_OPTION_FUNCTION, (int)function))
+	if (o == NULL)
 		return MXFP_ERR_OPTION;
-	whole.parameter = o->parameter != NULL ? mxfp_f32_bits(*o->parameter) : mxfp_function_default(function);
 	whole.job.has_limit = o->limit != NULL;
-	whole.job.limit = o->limit != NULL && !mxfp_f32_is_zero(mxfp_f32_bits(*o->limit)) ? mxfp_f32_bits(*o->limit) : 0;
+	whole.job.limit = o->limit != NULL && !mxfp_f32_is_zero(mxfp_load_f32(o->limit)) ? mxfp_load_f32(o->limit) : 0;
 	whole.job.plus_one = o->up_plus_one;
-	if (!mxfp_f32_is_finite(whole.parameter) || whole.job.limit >= MXFP_F32_INF)
+	if (mxfp_check_function(function, o->parameter, &whole.parameter) != MXFP_OK || whole.job.limit >= MXFP_F32_INF)
 		return MXFP_ERR_OPTION;
 	if (!mxfp_multiply(cols, 2, &both))
 		return MXFP_ERR_SIZE;

@@ -24,7 +24,7 @@ static void convert_piece(const struct mxfp_kernels *kernels, const void *contex
 
 static enum mxfp_status check(const struct mxfp_convert_job *job)
 {
-	size_t dst_bytes, src_bytes;
+	struct mxfp_region dst, src;
 
 	if (!mxfp_is_element(job->dst_format) || !mxfp_is_element(job->src_format))
 		return MXFP_ERR_FORMAT;
@@ -33,15 +33,12 @@ static enum mxfp_status check(const struct mxfp_convert_job *job)
 		return MXFP_ERR_OPTION;
 	if (job->n != 0 && (job->dst == NULL || job->src == NULL))
 		return MXFP_ERR_NULL;
-	if (!mxfp_span(job->n, mxfp_format_get_info(job->dst_format)->storage_bytes,
-	               mxfp_format_get_info(job->dst_format)->storage_bytes, &dst_bytes) ||
-	    !mxfp_span(job->n, mxfp_format_get_info(job->src_format)->storage_bytes,
-	               mxfp_format_get_info(job->src_format)->storage_bytes, &src_bytes) ||
+	const size_t dst_width = mxfp_format_get_info(job->dst_format)->storage_bytes;
+	const size_t src_width = mxfp_format_get_info(job->src_format)->storage_bytes;
+	if (!mxfp_region(&dst, job->dst, job->n, dst_width, dst_width) || !mxfp_region(&src, job->src, job->n, src_width, src_width) ||
 	    job->first_index > UINT64_MAX - job->n)
 		return MXFP_ERR_SIZE;
-	if (mxfp_overlap(job->dst, dst_bytes, job->src, src_bytes))
-		return MXFP_ERR_OVERLAP;
-	return MXFP_OK;
+	return mxfp_overlap(&dst, &src) ? MXFP_ERR_OVERLAP : MXFP_OK;
 }
 
 enum mxfp_status mxfp_convert(void *dst, enum mxfp_format dst_format, const void *src, enum mxfp_format src_format,

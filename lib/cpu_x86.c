@@ -97,3 +97,23 @@ bool mxfp_cpu_permit_tiles(void)
 	return false;
 #endif
 }
+
+struct mxfp_fp_state mxfp_fp_state_get(void)
+{
+	struct mxfp_fp_state state = {{0}};
+	uint32_t mxcsr;
+	uint16_t x87; /* the control word, of long double */
+
+	__asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr), "=m"(x87));
+	state.words[0] = mxcsr;
+	state.words[1] = x87;
+	return state;
+}
+
+void mxfp_fp_state_set(struct mxfp_fp_state state)
+{
+	const uint32_t mxcsr = (uint32_t)state.words[0];
+	const uint16_t x87 = (uint16_t)state.words[1];
+
+	__asm__ volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(mxcsr), "m"(x87) : "memory");
+}

@@ -55,7 +55,7 @@ enum mxfp_status mxfp_dequantize(const struct mxfp_matrix *src, void *dst, enum 
 		.tensor_scale_divides = src->tensor_scale_divides,
 		.dst = dst,
 		.dst_stride = span.stride,
-		.past_caches = span.numbers >= MXFP_PAST_CACHES_BYTES,
+		.past_caches = span.numbers.bytes >= MXFP_PAST_CACHES_BYTES,
 	};
 	mxfp_run_pieces(&runner, mxfp_tile_count(src->rows, src->cols), dequantize_piece, &job, NULL);
 	return MXFP_OK;

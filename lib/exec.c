@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "cpu.h"
 #include "pool.h"
 #include "sized.h"
 
@@ -25,6 +26,23 @@ static void run_all(const struct mxfp_exec *exec, size_t n, mxfp_task *task, voi
 		mxfp_pool_run(n > 1 ? exec->threads : 1, n, task, argument);
 }
 
+/* Tasks that the caller wrote, and the state of the thread that called. */
+struct own_tasks {
+	mxfp_task *task;
+	void *argument;
+	struct mxfp_fp_state state;
+};
+
+static void run_own_task(void *context, size_t i)
+{
+	const struct own_tasks *own = context;
+	const struct mxfp_fp_state before = mxfp_fp_state_get();
+
+	mxfp_fp_state_set(own->state);
+	own->task(own->argument, i);
+	mxfp_fp_state_set(before);
+}
+
 enum mxfp_status mxfp_parallel_for(const struct mxfp_exec *exec, size_t n, mxfp_task *task, void *argument)
 {
 	struct mxfp_runner runner;
@@ -32,8 +50,9 @@ enum mxfp_status mxfp_parallel_for(const struct mxfp_exec *exec, size_t n, mxfp_
 
 	if (status == MXFP_OK && task == NULL)
 		status = MXFP_ERR_NULL;
+	struct own_tasks own = {task, argument, mxfp_fp_state_get()};
 	if (status == MXFP_OK)
-		run_all(runner.exec, n, task, argument);
+		run_all(runner.exec, n, run_own_task, &own);
 	return status;
 }
 

@@ -128,13 +128,13 @@ static void fake_piece(const struct mxfp_kernels *kernels, const void *context, 
 		}
 }
 
-/* The bytes that rows x cols numbers span; false on overflow or if the stride is shorter than a row. */
-static bool span_of(size_t rows, size_t cols, size_t stride, size_t width, size_t *bytes)
+/* Makes a region of rows x cols numbers; false on overflow or if the stride is shorter than a row. */
+static bool region_of(struct mxfp_region *region, const void *at, size_t rows, size_t cols, size_t stride, size_t width)
 {
 	size_t stride_bytes;
 
 	return stride >= cols && mxfp_multiply(stride, width, &stride_bytes) &&
-	       mxfp_span(rows, cols * width, stride_bytes, bytes);
+	       mxfp_region(region, at, rows, cols * width, stride_bytes);
 }
 
 /* Checks what *f says of memory, whose strides are not 0, and sets how results are stored. */
@@ -142,27 +142,26 @@ static enum mxfp_status check_memory(struct fake *f, const struct mxfp_quantize_
 {
 	const struct mxfp_quantize_job *q = &f->quantize;
 	struct mxfp_dequantize_job *d = &f->dequantize;
-	size_t elements, src, dst = 0, clamped = 0;
+	struct mxfp_region src, dst = {0}, clamped = {0};
+	size_t elements;
 
 	if (!mxfp_is_block(q->format) || !mxfp_is_source(q->src_format) ||
 	    (d->dst != NULL && !mxfp_is_source(d->dst_format)))
 		return MXFP_ERR_FORMAT;
 	if (!mxfp_multiply(q->rows, q->cols, &elements) ||
-	    !span_of(q->rows, q->cols, q->src_stride, width_of(q->src_format), &src) ||
-	    (d->dst != NULL && !span_of(q->rows, q->cols, d->dst_stride, width_of(d->dst_format), &dst)) ||
-	    (f->clamped != NULL && !span_of(q->rows, q->cols, f->clamped_stride, 1, &clamped)))
+	    !region_of(&src, q->src, q->rows, q->cols, q->src_stride, width_of(q->src_format)) ||
+	    (d->dst != NULL && !region_of(&dst, d->dst, q->rows, q->cols, d->dst_stride, width_of(d->dst_format))) ||
+	    (f->clamped != NULL && !region_of(&clamped, f->clamped, q->rows, q->cols, f->clamped_stride, 1)))
 		return MXFP_ERR_SIZE;
 	enum mxfp_status status = mxfp_check_quantize_options(q->format, q->rows, q->cols, o);
 	if (status != MXFP_OK || elements == 0)
 		return status;
 	if (q->src == NULL || (d->dst == NULL && f->clamped == NULL))
 		return MXFP_ERR_NULL;
-	const bool in_place = d->dst == q->src && d->dst_format == q->src_format &&
-	                      (d->dst_stride == q->src_stride || q->rows == 1);
-	if ((!in_place && mxfp_overlap(d->dst, dst, q->src, src)) || mxfp_overlap(f->clamped, clamped, q->src, src) ||
-	    mxfp_overlap(f->clamped, clamped, d->dst, dst))
+	const bool in_place = d->dst_format == q->src_format && mxfp_same_region(&dst, &src);
+	if ((!in_place && mxfp_overlap(&dst, &src)) || mxfp_overlap(&clamped, &src) || mxfp_overlap(&clamped, &dst))
 		return MXFP_ERR_OVERLAP;
-	d->past_caches = !in_place && dst >= MXFP_PAST_CACHES_BYTES;
+	d->past_caches = !in_place && dst.bytes >= MXFP_PAST_CACHES_BYTES;
 	return MXFP_OK;
 }
 

@@ -150,12 +150,12 @@ static bool overlaps(const struct norm *whole)
 	const struct mxfp_row_sink *sink = &whole->sink, *sum = &whole->sum;
 
 	return mxfp_sink_overlaps(sink, &whole->src) || mxfp_sink_overlaps(sink, &whole->residual) ||
-	       mxfp_sink_touches(sink, whole->weight.data, whole->weight.bytes) ||
-	       mxfp_sink_touches(sink, whole->bias.data, whole->bias.bytes) ||
-	       mxfp_sink_touches(sink, sum->data.data, sum->data.bytes) || mxfp_sink_overlaps(sum, &whole->src) ||
+	       mxfp_sink_touches(sink, &whole->weight.memory) ||
+	       mxfp_sink_touches(sink, &whole->bias.memory) ||
+	       mxfp_sink_touches(sink, &sum->data.memory) || mxfp_sink_overlaps(sum, &whole->src) ||
 	       mxfp_sink_overlaps(sum, &whole->residual) ||
-	       mxfp_sink_touches(sum, whole->weight.data, whole->weight.bytes) ||
-	       mxfp_sink_touches(sum, whole->bias.data, whole->bias.bytes);
+	       mxfp_sink_touches(sum, &whole->weight.memory) ||
+	       mxfp_sink_touches(sum, &whole->bias.memory);
 }
 
 static enum mxfp_status norm(bool is_centred, const struct mxfp_row_output *output, const struct mxfp_row_input *src,

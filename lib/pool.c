@@ -183,14 +183,18 @@ static void *work(void *unused)
 	return unused;
 }
 
-/* Starts workers until there are n, or the system refuses; locked. Signals are for the program's own threads. */
+/* Starts workers until there are n, or the system refuses; locked. Signals are for the program's own threads, but for those by
+   which a task of the caller's ends: a fault that is blocked ends the process past its handler. */
 static void start_workers(unsigned n)
 {
+	static const int faults[] = {SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
 	sigset_t all, before;
 
 	if (pool.workers >= n || pool.ends)
 		return;
 	sigfillset(&all);
+	for (unsigned i = 0; i < sizeof faults / sizeof faults[0]; i++)
+		sigdelset(&all, faults[i]);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	while (pool.workers < n && pthread_create(&pool.threads[pool.workers], NULL, work, NULL) == 0)
 		pool.workers++;

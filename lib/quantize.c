@@ -30,8 +30,8 @@ enum mxfp_status mxfp_check_quantize_options(enum mxfp_format format, size_t row
 	if (mxfp_format_get_info(format)->tensor_scale &&
 	    (o->via_bf16 || o->block_rows > 1 || (o->recipe == MXFP_RECIPE_GGML && o->round != MXFP_ROUND_RNE)))
 		return MXFP_ERR_OPTION;
-	if (o->tensor_amax != NULL && mxfp_f32_bits(*o->tensor_amax) >= MXFP_F32_INF &&
-	    mxfp_f32_bits(*o->tensor_amax) != MXFP_F32_SIGN)
+	if (o->tensor_amax != NULL && mxfp_load_f32(o->tensor_amax) >= MXFP_F32_INF &&
+	    mxfp_load_f32(o->tensor_amax) != MXFP_F32_SIGN)
 		return MXFP_ERR_OPTION;
 	if (cols != 0 && o->first_index > UINT64_MAX - rows * cols)
 		return MXFP_ERR_SIZE;
@@ -107,7 +107,7 @@ enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mx
 	status = mxfp_check_blocks(&b, src, src_format, src_stride, &span);
 	if (status == MXFP_OK)
 		status = mxfp_check_quantize_options(b.format, b.rows, b.cols, o);
-	if (status == MXFP_OK && mxfp_overlap(b.data, span.codes, b.scales, span.scales))
+	if (status == MXFP_OK && mxfp_overlap(&span.codes, &span.scales))
 		status = MXFP_ERR_OVERLAP;
 	if (status != MXFP_OK)
 		return status;

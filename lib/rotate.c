@@ -8,7 +8,7 @@
 #include "tile.h"
 
 /* A head is rotated as a whole, since the results may replace its numbers. */
-enum { MOST_HEAD_COLS = 512 };
+enum { MOST_HEAD_COLS = 512, F32_ONE = 0x3F800000 };
 
 struct rotate {
 	bool interleaved, has_factor;
@@ -50,12 +50,14 @@ static void turn(const struct mxfp_kernels *kernels, const struct rotate *whole,
 static void rotate_row(const struct mxfp_kernels *kernels, const struct rotate *whole, size_t row,
                        struct mxfp_counts *counts)
 {
-	const uint32_t position = whole->positions != NULL ? whole->positions[row] : whole->first_position + (uint32_t)row;
+	uint32_t position = whole->first_position + (uint32_t)row;
 	const bool direct = whole->sink.data.data != NULL && whole->sink.data.format == MXFP_FORMAT_F32;
 	float cosine[MOST_HEAD_COLS], sine[MOST_HEAD_COLS], from[MOST_HEAD_COLS];
 	float pending[MXFP_STRIP + MOST_HEAD_COLS]; /* results that are not f32 in their place, from column `stored` on */
 	size_t stored = 0;
 
+	if (whole->positions != NULL)
+		memcpy(&position, (const void *)(whole->positions + row), sizeof position);
 	multiply(kernels, from, whole->frequencies, whole->rotary_cols / 2, mxfp_f64_to_f32(mxfp_f64_from_u64(position)));
 	turn(kernels, whole, MXFP_FUNCTION_COS, from, cosine);
 	turn(kernels, whole, MXFP_FUNCTION_SIN, from, sine);
@@ -112,7 +114,7 @@ enum mxfp_status mxfp_rotate(const struct mxfp_row_output *output, const struct 
 	whole.positions = o->positions;
 	whole.first_position = o->first_position;
 	whole.has_factor = o->attention_factor != NULL;
-	whole.factor = whole.has_factor ? mxfp_f32_bits(*o->attention_factor) : 0;
+	whole.factor = whole.has_factor ? mxfp_load_f32(o->attention_factor) : 0;
 	enum mxfp_status status = mxfp_runner_init(&runner, o->exec);
 	if (status == MXFP_OK)
 		status = mxfp_check_row_input(&whole.src, src, rows, cols);
@@ -129,9 +131,11 @@ enum mxfp_status mxfp_rotate(const struct mxfp_row_output *output, const struct 
 	if (whole.head_cols > MOST_HEAD_COLS || cols % whole.head_cols != 0 || whole.rotary_cols > whole.head_cols ||
 	    whole.rotary_cols % 2 != 0)
 		return MXFP_ERR_SIZE;
-	if (mxfp_sink_overlaps(&whole.sink, &whole.src) ||
-	    mxfp_sink_touches(&whole.sink, frequencies, whole.rotary_cols / 2 * sizeof *frequencies) ||
-	    mxfp_sink_touches(&whole.sink, whole.positions, whole.positions != NULL ? rows * sizeof *whole.positions : 0))
+	const struct mxfp_region turns = mxfp_bytes(frequencies, whole.rotary_cols / 2 * sizeof *frequencies);
+	const struct mxfp_region positions =
+		mxfp_bytes(whole.positions, whole.positions != NULL ? rows * sizeof *whole.positions : 0);
+	if (mxfp_sink_overlaps(&whole.sink, &whole.src) || mxfp_sink_touches(&whole.sink, &turns) ||
+	    mxfp_sink_touches(&whole.sink, &positions))
 		return MXFP_ERR_OVERLAP;
 	mxfp_sink_start(&whole.sink);
 	mxfp_run_pieces(&runner, mxfp_row_tile_count(rows, cols), rotate_piece, &whole, whole.sink.counts);
@@ -146,12 +150,8 @@ static uint64_t bits(double x)
 	return bits;
 }
 
-static bool is_positive(uint64_t x)
-{
-	return x > 0 && x < MXFP_F64_INF;
-}
-
-/* Whether x is from 2^-100 to 2^100, so that quotients by it have a logarithm. */
+/* Whether x is from 2^-100 to 2^100, so that neither quotients by it nor its products with frequencies leave binary32, and
+   quotients have a logarithm. */
 static bool is_moderate(uint64_t x)
 {
 	return x >= UINT64_C(0x39B0000000000000) && x <= UINT64_C(0x4630000000000000);
@@ -163,21 +163,27 @@ static uint64_t without_negative_zero(uint64_t x)
 	return mxfp_f64_is_zero(x) ? 0 : x;
 }
 
-/* Whether the members that the scaling reads are as the header says. */
+static bool is_moderate_or_zero(uint64_t x)
+{
+	return x == 0 || is_moderate(x);
+}
+
+/* Whether the members that the scaling reads are as the header says; then all results are finite. */
 static bool is_valid(const struct mxfp_rotary *r)
 {
-	if (!is_positive(r->base) || mxfp_f64_compare(r->base, MXFP_F64_ONE) <= 0 ||
-	    mxfp_f64_to_f32(r->base) >= MXFP_F32_INF)
+	const uint32_t base = mxfp_f64_to_f32(r->base);
+
+	if (base <= F32_ONE || base >= MXFP_F32_INF)
 		return false;
 	if (r->scaling == MXFP_ROTARY_UNSCALED)
 		return true;
-	if (!is_positive(r->factor) || r->original_positions == 0)
+	if (!is_moderate(r->factor) || r->original_positions == 0)
 		return false;
 	if (r->scaling == MXFP_ROTARY_LLAMA3)
-		return is_positive(r->low_freq_factor) && is_positive(r->high_freq_factor) &&
-		       mxfp_f64_compare(r->low_freq_factor, r->high_freq_factor) < 0;
+		return is_moderate(r->low_freq_factor) && is_moderate(r->high_freq_factor) &&
+		       is_moderate(mxfp_f64_sub(r->high_freq_factor, r->low_freq_factor));
 	return r->scaling == MXFP_ROTARY_YARN && is_moderate(r->beta_fast) && is_moderate(r->beta_slow) &&
-	       r->mscale < MXFP_F64_INF && r->mscale_all_dim < MXFP_F64_INF;
+	       is_moderate_or_zero(r->mscale) && is_moderate_or_zero(r->mscale_all_dim);
 }
 
 enum mxfp_status mxfp_rotary_frequencies(float *frequencies, float *attention_factor, size_t rotary_cols,

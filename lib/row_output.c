@@ -2,7 +2,6 @@
 /* Rows in and out of functions and row operations: f32 in place, bf16 and blocks by way of a strip in the cache. */
 #include "row_output.h"
 
-#include "args.h"
 #include "bits.h"
 #include "blocks.h"
 #include "exec.h"
@@ -28,7 +27,7 @@ enum mxfp_status mxfp_check_rows(struct mxfp_rows *checked, const void *data, en
 	*checked = (struct mxfp_rows){.data = data, .format = format, .stride = stride != 0 ? stride : cols};
 	if (checked->stride < cols || !mxfp_multiply(rows, cols, &elements) ||
 	    !mxfp_multiply(checked->stride, width, &stride_bytes) ||
-	    !mxfp_span(rows, cols * width, stride_bytes, &checked->bytes))
+	    !mxfp_region(&checked->memory, data, rows, cols * width, stride_bytes))
 		return MXFP_ERR_SIZE;
 	return MXFP_OK;
 }
@@ -65,8 +64,8 @@ enum mxfp_status mxfp_check_sink_blocks(struct mxfp_row_sink *sink, struct mxfp_
 	    (tensor_scale && o->tensor_amax == NULL && !is_one_level(o->recipe)))
 		return MXFP_ERR_OPTION;
 	sink->blocks = given;
-	sink->codes_bytes = span.codes;
-	sink->scales_bytes = span.scales;
+	sink->codes = span.codes;
+	sink->scales = span.scales;
 	sink->counts = o->counts;
 	sink->job = (struct mxfp_quantize_job){
 		.format = b.format,
@@ -80,7 +79,7 @@ enum mxfp_status mxfp_check_sink_blocks(struct mxfp_row_sink *sink, struct mxfp_
 	};
 	mxfp_set_quantize_job(&sink->job, o);
 	if (o->tensor_amax != NULL)
-		sink->job.tensor_amax = mxfp_f32_bits(*o->tensor_amax) & ~MXFP_F32_SIGN;
+		sink->job.tensor_amax = mxfp_load_f32(o->tensor_amax) & ~MXFP_F32_SIGN;
 	return MXFP_OK;
 }
 
@@ -109,21 +108,18 @@ enum mxfp_status mxfp_check_row_output(struct mxfp_row_sink *sink, const struct 
 	enum mxfp_status status = mxfp_check_sink_blocks(sink, o->blocks, o->quantize, rows, cols);
 	if (status == MXFP_OK && rows != 0 && cols != 0 && (job->codes == NULL || job->scales == NULL))
 		status = MXFP_ERR_NULL;
-	if (status == MXFP_OK && (mxfp_overlap(job->codes, sink->codes_bytes, job->scales, sink->scales_bytes) ||
-	                          mxfp_overlap(o->data, sink->data.bytes, job->codes, sink->codes_bytes) ||
-	                          mxfp_overlap(o->data, sink->data.bytes, job->scales, sink->scales_bytes)))
+	if (status == MXFP_OK && (mxfp_overlap(&sink->codes, &sink->scales) || mxfp_overlap(&sink->data.memory, &sink->codes) ||
+	                          mxfp_overlap(&sink->data.memory, &sink->scales)))
 		status = MXFP_ERR_OVERLAP;
 	return status;
 }
 
 bool mxfp_sink_overlaps(const struct mxfp_row_sink *sink, const struct mxfp_rows *rows)
 {
-	const bool in_place = sink->data.data == rows->data && sink->data.format == rows->format &&
-	                      sink->data.stride == rows->stride && sink->data.bytes == rows->bytes;
+	const bool in_place = sink->data.format == rows->format && mxfp_same_region(&sink->data.memory, &rows->memory);
 
-	return (!in_place && mxfp_overlap(sink->data.data, sink->data.bytes, rows->data, rows->bytes)) ||
-	       mxfp_overlap(sink->job.codes, sink->codes_bytes, rows->data, rows->bytes) ||
-	       mxfp_overlap(sink->job.scales, sink->scales_bytes, rows->data, rows->bytes);
+	return (!in_place && mxfp_overlap(&sink->data.memory, &rows->memory)) || mxfp_overlap(&sink->codes, &rows->memory) ||
+	       mxfp_overlap(&sink->scales, &rows->memory);
 }
 
 void mxfp_sink_start(const struct mxfp_row_sink *sink)
@@ -166,7 +162,7 @@ const float *mxfp_load_strip(const struct mxfp_kernels *kernels, const struct mx
 
 const void *mxfp_next_strip(const struct mxfp_rows *rows, size_t row, size_t col, size_t n)
 {
-	return row + 1 < n && rows->bytes > CORE_CACHE_BYTES ? address(rows, row + 1, col) : NULL;
+	return row + 1 < n && rows->memory.bytes > CORE_CACHE_BYTES ? address(rows, row + 1, col) : NULL;
 }
 
 float *mxfp_result_strip(const struct mxfp_row_sink *sink, size_t row, size_t col, float *buffer)

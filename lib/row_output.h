@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "args.h"
 #include "kernels.h"
 #include "mxfp/vector.h"
 
@@ -21,14 +22,14 @@ struct mxfp_rows {
 	const void *data;
 	enum mxfp_format format; /* f32 or bf16 */
 	size_t stride;           /* in elements, not 0 */
-	size_t bytes;            /* from the first to the last number */
+	struct mxfp_region memory;
 };
 
 /* A checked struct mxfp_row_output. */
 struct mxfp_row_sink {
 	struct mxfp_rows data;      /* .data is NULL if numbers are not wanted */
 	struct mxfp_blocks *blocks; /* the caller's; NULL: not wanted */
-	size_t codes_bytes, scales_bytes;
+	struct mxfp_region codes, scales;
 	struct mxfp_quantize_job job; /* of the whole matrix */
 	struct mxfp_counts *counts;   /* the caller's; NULL: not counted */
 };

@@ -51,12 +51,15 @@ static void reduce_piece(const struct mxfp_kernels *kernels, const void *context
 
 	(void)counts;
 	for (size_t row = tile.row; row < tile.row + tile.rows; row++) {
-		if (whole->index != NULL)
-			whole->index[row] = (size_t)most_of(kernels, whole, row).index;
-		else if (whole->reduction == MXFP_REDUCTION_MAX)
+		if (whole->index != NULL) {
+			const size_t index = (size_t)most_of(kernels, whole, row).index;
+
+			memcpy((void *)(whole->index + row), &index, sizeof index);
+		} else if (whole->reduction == MXFP_REDUCTION_MAX) {
 			mxfp_fill(whole->dst + row, 1, most_of(kernels, whole, row).max);
-		else
+		} else {
 			mxfp_fill(whole->dst + row, 1, sum_of(kernels, whole, row));
+		}
 	}
 }
 
@@ -76,7 +79,8 @@ static enum mxfp_status run(struct reduce *whole, const void *dst, size_t dst_wi
 		return MXFP_ERR_NULL;
 	if (!mxfp_multiply(whole->rows, dst_width, &dst_bytes) || dst_bytes > PTRDIFF_MAX)
 		return MXFP_ERR_SIZE;
-	if (mxfp_overlap(dst, dst_bytes, whole->src.data, whole->src.bytes))
+	const struct mxfp_region results = mxfp_bytes(dst, dst_bytes);
+	if (mxfp_overlap(&results, &whole->src.memory))
 		return MXFP_ERR_OVERLAP;
 	mxfp_run_pieces(&runner, mxfp_row_tile_count(whole->rows, whole->cols != 0 ? whole->cols : 1), reduce_piece, whole, NULL);
 	return MXFP_OK;

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "args.h"
 #include "sized.h"
 
 enum mxfp_status mxfp_check_row_input(struct mxfp_rows *checked, const struct mxfp_row_input *input, size_t rows,
@@ -17,11 +16,9 @@ enum mxfp_status mxfp_check_row_input(struct mxfp_rows *checked, const struct mx
 	return i == NULL ? MXFP_ERR_OPTION : mxfp_check_rows(checked, i->data, i->format, i->stride, rows, cols);
 }
 
-bool mxfp_sink_touches(const struct mxfp_row_sink *sink, const void *data, size_t bytes)
+bool mxfp_sink_touches(const struct mxfp_row_sink *sink, const struct mxfp_region *memory)
 {
-	return mxfp_overlap(sink->data.data, sink->data.bytes, data, bytes) ||
-	       mxfp_overlap(sink->job.codes, sink->codes_bytes, data, bytes) ||
-	       mxfp_overlap(sink->job.scales, sink->scales_bytes, data, bytes);
+	return mxfp_overlap(&sink->data.memory, memory) || mxfp_overlap(&sink->codes, memory) || mxfp_overlap(&sink->scales, memory);
 }
 
 void mxfp_fill(float *at, size_t n, uint32_t bits)

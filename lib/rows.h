@@ -10,8 +10,8 @@
 enum mxfp_status mxfp_check_row_input(struct mxfp_rows *checked, const struct mxfp_row_input *input, size_t rows,
                                       size_t cols);
 
-/* Whether results may overwrite any of these bytes. */
-bool mxfp_sink_touches(const struct mxfp_row_sink *sink, const void *data, size_t bytes);
+/* Whether results may overwrite any of this memory. */
+bool mxfp_sink_touches(const struct mxfp_row_sink *sink, const struct mxfp_region *memory);
 
 /* The numbers from `col` on that one strip of a row of cols numbers holds. */
 static inline size_t mxfp_strip_length(size_t cols, size_t col)

@@ -84,7 +84,7 @@ enum mxfp_status mxfp_scan_first(struct mxfp_quantize_job *job, const struct mxf
 	if (first != UINT64_MAX && error)
 		return MXFP_ERR_NON_FINITE;
 	if (o->tensor_amax != NULL)
-		job->tensor_amax = mxfp_f32_bits(*o->tensor_amax) & ~MXFP_F32_SIGN;
+		job->tensor_amax = mxfp_load_f32(o->tensor_amax) & ~MXFP_F32_SIGN;
 	return MXFP_OK;
 }
 
@@ -108,7 +108,7 @@ enum mxfp_status mxfp_amax(const void *src, enum mxfp_format src_format, size_t 
 	const struct mxfp_quantize_job job = {.src_format = src_format, .rows = 1, .cols = n, .src = src};
 	mxfp_scan(&job, &runner, &largest, &first_non_finite);
 	/* Compared as integers, because a comparison of floats takes subnormals for 0 if the caller has set DAZ. */
-	if (largest > mxfp_f32_bits(*amax))
-		*amax = mxfp_f32_from_bits(largest);
+	if (largest > (mxfp_load_f32(amax) & ~MXFP_F32_SIGN))
+		memcpy((void *)amax, &largest, sizeof largest);
 	return MXFP_OK;
 }

@@ -54,7 +54,7 @@ static size_t participants(const struct softmax *whole, size_t row)
 
 static uint32_t sink_of(const struct softmax *whole, size_t row)
 {
-	return mxfp_f32_bits(whole->sinks[row / whole->head_rows]);
+	return mxfp_load_f32(whole->sinks + row / whole->head_rows);
 }
 
 /* The largest score of n columns and the row's sink; -Inf if there is none. */
@@ -217,10 +217,10 @@ static void softmax_row(const struct mxfp_kernels *kernels, const struct softmax
 
 void mxfp_softmax_row(const struct mxfp_kernels *kernels, float *row, size_t n, const float *scale, const float *sink)
 {
-	const struct mxfp_rows rows = {row, MXFP_FORMAT_F32, n, n * sizeof *row};
+	const struct mxfp_rows rows = {row, MXFP_FORMAT_F32, n, mxfp_bytes(row, n * sizeof *row)};
 	const struct softmax whole = {
 		.job.has_scale = scale != NULL,
-		.job.scale = scale != NULL ? mxfp_f32_bits(*scale) : 0,
+		.job.scale = scale != NULL ? mxfp_load_f32(scale) : 0,
 		.head_rows = 1,
 		.sinks = sink,
 		.src = rows,
@@ -271,7 +271,7 @@ static enum mxfp_status softmax(bool is_log, const struct mxfp_row_output *outpu
 	whole.causal_offset = o->causal_offset;
 	whole.sinks = o->sinks;
 	whole.job.has_scale = o->scale != NULL;
-	whole.job.scale = o->scale != NULL ? mxfp_f32_bits(*o->scale) : 0;
+	whole.job.scale = o->scale != NULL ? mxfp_load_f32(o->scale) : 0;
 	enum mxfp_status status = mxfp_runner_init(&runner, o->exec);
 	if (status == MXFP_OK)
 		status = mxfp_check_row_input(&whole.src, src, rows, cols);
@@ -282,9 +282,9 @@ static enum mxfp_status softmax(bool is_log, const struct mxfp_row_output *outpu
 	if (status != MXFP_OK)
 		return status;
 	const size_t heads = whole.sinks == NULL || rows == 0 ? 0 : mxfp_divide_up(rows, whole.head_rows);
-	if (mxfp_sink_overlaps(&whole.sink, &whole.src) ||
-	    mxfp_sink_touches(&whole.sink, whole.mask.data, whole.mask.bytes) ||
-	    mxfp_sink_touches(&whole.sink, whole.sinks, heads * sizeof *whole.sinks))
+	const struct mxfp_region sinks = mxfp_bytes(whole.sinks, heads * sizeof *whole.sinks);
+	if (mxfp_sink_overlaps(&whole.sink, &whole.src) || mxfp_sink_touches(&whole.sink, &whole.mask.memory) ||
+	    mxfp_sink_touches(&whole.sink, &sinks))
 		return MXFP_ERR_OVERLAP;
 	mxfp_sink_start(&whole.sink);
 	mxfp_run_pieces(&runner, mxfp_row_tile_count(rows, cols), softmax_piece, &whole, whole.sink.counts);

@@ -110,10 +110,11 @@ bool mxfp_masks_valid(struct mxfp_sparsity sparsity, size_t rows, size_t cols, c
 	return true;
 }
 
-/* A call's arguments with strides in bytes, none of them 0, and the bytes they span. */
+/* A call's arguments with strides in bytes, none of them 0, and their memory. */
 struct checked {
 	struct mxfp_sparse sparse;
-	size_t dense_stride, codes, masks, dense;
+	size_t dense_stride;
+	struct mxfp_region codes, masks, dense;
 };
 
 /* Checks *sparse and fills in c->sparse, with its strides, and the spans of codes and masks. */
@@ -137,14 +138,15 @@ static enum mxfp_status check_sparse(struct checked *c, const struct mxfp_sparse
 		return MXFP_ERR_SIZE;
 	if (sparse->masks_stride == 0)
 		c->sparse.masks_stride = sizes.masks_row_bytes;
-	if (!mxfp_span(sparse->rows, sizes.codes_row_bytes, c->sparse.codes_stride, &c->codes) ||
-	    !mxfp_span(sparse->rows, sizes.masks_row_bytes, c->sparse.masks_stride, &c->masks))
+	if (!mxfp_region(&c->codes, sparse->codes, sparse->rows, sizes.codes_row_bytes, c->sparse.codes_stride) ||
+	    !mxfp_region(&c->masks, sparse->masks, sparse->rows, sizes.masks_row_bytes, c->sparse.masks_stride))
 		return MXFP_ERR_SIZE;
 	return MXFP_OK;
 }
 
-/* Computes the stride in bytes and the span of a dense matrix. */
-static bool check_dense(const struct mxfp_sparse *s, size_t stride, size_t *stride_bytes, size_t *span)
+/* Computes the stride in bytes of a dense matrix, and makes its region. */
+static bool check_dense(const struct mxfp_sparse *s, const void *at, size_t stride, size_t *stride_bytes,
+                        struct mxfp_region *region)
 {
 	size_t row_bytes;
 
@@ -152,7 +154,7 @@ static bool check_dense(const struct mxfp_sparse *s, size_t stride, size_t *stri
 		return false;
 	*stride_bytes = row_bytes;
 	return (stride == 0 || mxfp_multiply(stride, mxfp_stride_unit(s->format), stride_bytes)) &&
-	       mxfp_span(s->rows, row_bytes, *stride_bytes, span);
+	       mxfp_region(region, at, s->rows, row_bytes, *stride_bytes);
 }
 
 static size_t rows_per_piece(size_t cols)
@@ -194,7 +196,8 @@ enum mxfp_status mxfp_sparse_prune(const struct mxfp_sparse *masks, void *pruned
 {
 	struct mxfp_runner runner;
 	struct checked c;
-	size_t pruned_bytes = 0, stride = 0;
+	struct mxfp_region results = {0};
+	size_t stride = 0;
 
 	enum mxfp_status status = mxfp_runner_init(&runner, exec);
 	if (status == MXFP_OK)
@@ -203,15 +206,13 @@ enum mxfp_status mxfp_sparse_prune(const struct mxfp_sparse *masks, void *pruned
 		return status;
 	if (!mxfp_is_source(masks->format))
 		return MXFP_ERR_FORMAT;
-	if (!check_dense(&c.sparse, src_stride, &c.dense_stride, &c.dense) ||
-	    (pruned != NULL && !check_dense(&c.sparse, pruned_stride, &stride, &pruned_bytes)))
+	if (!check_dense(&c.sparse, src, src_stride, &c.dense_stride, &c.dense) ||
+	    (pruned != NULL && !check_dense(&c.sparse, pruned, pruned_stride, &stride, &results)))
 		return MXFP_ERR_SIZE;
-	if (c.dense != 0 && (masks->masks == NULL || src == NULL))
+	if (c.dense.bytes != 0 && (masks->masks == NULL || src == NULL))
 		return MXFP_ERR_NULL;
-	bool in_place = pruned == src && stride == c.dense_stride;
-	if (mxfp_overlap(masks->masks, c.masks, src, c.dense) ||
-	    mxfp_overlap(masks->masks, c.masks, pruned, pruned_bytes) ||
-	    (!in_place && mxfp_overlap(src, c.dense, pruned, pruned_bytes)))
+	if (mxfp_overlap(&c.masks, &c.dense) || mxfp_overlap(&c.masks, &results) ||
+	    (!mxfp_same_region(&results, &c.dense) && mxfp_overlap(&results, &c.dense)))
 		return MXFP_ERR_OVERLAP;
 	const struct mxfp_prune_job job = {
 		.format = masks->format,
@@ -239,7 +240,7 @@ enum mxfp_status mxfp_sparse_check(const struct mxfp_sparse *sparse)
 	struct checked c;
 	enum mxfp_status status = check_sparse(&c, sparse);
 
-	if (status == MXFP_OK && c.masks != 0 && c.sparse.masks == NULL)
+	if (status == MXFP_OK && c.masks.bytes != 0 && c.sparse.masks == NULL)
 		status = MXFP_ERR_NULL;
 	return status == MXFP_OK ? check_masks(&c.sparse) : status;
 }
@@ -253,12 +254,11 @@ static enum mxfp_status check_both(struct checked *c, const struct mxfp_sparse *
 	if (status != MXFP_OK)
 		return status;
 	const struct mxfp_sparse *s = &c->sparse;
-	if (!check_dense(s, dense_stride, &c->dense_stride, &c->dense))
+	if (!check_dense(s, dense, dense_stride, &c->dense_stride, &c->dense))
 		return MXFP_ERR_SIZE;
-	if (c->dense != 0 && (s->codes == NULL || s->masks == NULL || dense == NULL))
+	if (c->dense.bytes != 0 && (s->codes == NULL || s->masks == NULL || dense == NULL))
 		return MXFP_ERR_NULL;
-	if (mxfp_overlap(s->codes, c->codes, dense, c->dense) || mxfp_overlap(s->masks, c->masks, dense, c->dense) ||
-	    mxfp_overlap(s->codes, c->codes, s->masks, c->masks))
+	if (mxfp_overlap(&c->codes, &c->dense) || mxfp_overlap(&c->masks, &c->dense) || mxfp_overlap(&c->codes, &c->masks))
 		return MXFP_ERR_OVERLAP;
 	return check_masks(s);
 }

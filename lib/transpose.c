@@ -111,11 +111,8 @@ enum mxfp_status mxfp_blocks_transpose(const struct mxfp_blocks *dst, const stru
 		return MXFP_OK;
 	if (src->codes == NULL || src->scales == NULL || dst->codes == NULL || dst->scales == NULL)
 		return MXFP_ERR_NULL;
-	if (mxfp_overlap(dst->codes, t.to.codes, src->codes, t.from.codes) ||
-	    mxfp_overlap(dst->codes, t.to.codes, src->scales, t.from.scales) ||
-	    mxfp_overlap(dst->scales, t.to.scales, src->codes, t.from.codes) ||
-	    mxfp_overlap(dst->scales, t.to.scales, src->scales, t.from.scales) ||
-	    mxfp_overlap(dst->codes, t.to.codes, dst->scales, t.to.scales))
+	const struct mxfp_region beside_codes[] = {t.from.codes, t.from.scales, t.to.scales};
+	if (mxfp_overlap_any(&t.to.codes, beside_codes, 3) || mxfp_overlap_any(&t.to.scales, beside_codes, 2))
 		return MXFP_ERR_OVERLAP;
 	if (!has_squares(&t))
 		return MXFP_ERR_OPTION;

@@ -38,7 +38,7 @@ struct mxfp_accumulate_options {
  *
  * MXFP_ERR_NULL; MXFP_ERR_FORMAT: src in no format or transposed, dst_format neither f32 nor bf16; MXFP_ERR_OPTION: a
  * sparse src, another rounding than the above, exec->isa; MXFP_ERR_SIZE: a stride shorter than a row, or overflow;
- * MXFP_ERR_OVERLAP: dst shares memory with src.
+ * MXFP_ERR_OVERLAP: dst overlaps src.
  */
 MXFP_API enum mxfp_status mxfp_accumulate(const struct mxfp_matrix *src, void *dst, enum mxfp_format dst_format,
                                           size_t dst_stride, const struct mxfp_accumulate_options *options);
@@ -58,7 +58,8 @@ MXFP_API enum mxfp_status mxfp_accumulate(const struct mxfp_matrix *src, void *d
  * has set: doc/numerics.md has the proof.
  *
  * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: a rounding as above, exec->isa; MXFP_ERR_SIZE: no buffer, or n or
- * first_index + n overflows; MXFP_ERR_OVERLAP: dst shares memory with a buffer that it is not.
+ * first_index + n overflows; MXFP_ERR_OVERLAP: dst overlaps a buffer that it is not, or the array
+ * of pointers.
  */
 MXFP_API enum mxfp_status mxfp_reduce(void *dst, enum mxfp_format dst_format, const void *const *src,
                                       enum mxfp_format src_format, size_t n_src, size_t n,

@@ -61,12 +61,13 @@ MXFP_API enum mxfp_status mxfp_attention_workspace_size(const struct mxfp_attent
  * keys and values of head h / (heads / cache->heads). Rows are so many numbers apart (0: without a gap). dst may be q, with its
  * stride.
  *
- * For query t, key j in t - window < j <= t: s = the product of q and key j as accumulation `chain` has it; w = mxfp_softmax() of
- * these s, with the scale and the head's sink; result = the product of w and the values, of which passes begin at keys
- * that are multiples of 128. A result does not depend on the queries that are computed with it, nor on later tokens.
+ * For query t, key j in t - window < j <= t, or j <= t without a window: s = the product of q and key j as accumulation `chain`
+ * has it; w = mxfp_softmax() of these s, with the scale and the head's sink; result = the product of w and the values, of which
+ * passes begin at keys that are multiples of 128. A result does not depend on the queries that are computed with it, nor on later
+ * tokens.
  *
- * MXFP_ERR_NULL; MXFP_ERR_OPTION: exec->isa, structs of a newer version; MXFP_ERR_SIZE: as above, heads that are not a multiple, a
- * workspace that is too small; MXFP_ERR_OVERLAP: dst or the workspace overlaps what is read, except as above.
+ * MXFP_ERR_NULL; MXFP_ERR_OPTION: exec->isa, structs of a newer version; MXFP_ERR_SIZE: as above, heads that are 0 or not a
+ * multiple, a workspace that is too small; MXFP_ERR_OVERLAP: dst or the workspace overlaps what is read, except as above.
  */
 MXFP_API enum mxfp_status mxfp_attention(float *dst, size_t dst_stride, const float *q, size_t q_stride, size_t heads,
                                          const struct mxfp_attention_cache *cache, size_t first, size_t n,

@@ -35,7 +35,7 @@ struct mxfp_convert_options {
  *
  * Both formats are element formats. Codes of at most 8 bits are one to a byte (spare high bits are ignored on input and
  * 0 on output), bf16 and f16 are 2-byte words, f32 and tf32 4-byte words in the machine's byte order; the low 13 bits
- * of a tf32 word are ignored on input and 0 on output. No alignment is required; dst and src may not overlap. n may be
+ * of a tf32 word are ignored on input and 0 on output. dst and src may not overlap. n may be
  * 0, and then the pointers may be NULL. options may be NULL: {0}.
  *
  * NaN stays NaN with its sign: the canonical code in an 8-bit format, the top payload bits and the quiet bit in a

@@ -21,7 +21,12 @@ extern "C" {
  * fail. Tasks take no locks and do not wait for each other. A small call runs on the calling thread. How a call is cut
  * into tasks depends on its sizes, in products and mxfp_pack() also on `threads`; no result depends on it.
  *
- * The library's threads start when a call could use them, block all signals, and are shared by calls at the same time. A call
+ * The caller's functions, tasks of mxfp_parallel_for() and the epilogue of a product, begin in the floating-point state of
+ * the thread that calls (rounding, flush to zero, traps, flags), whatever thread they run on; what they change of it, flags
+ * included, ends with them. The library's own results do not depend on it.
+ *
+ * The library's threads start when a call could use them, block all signals but those of faults (SIGBUS, SIGFPE, SIGILL,
+ * SIGSEGV, SIGTRAP), and are shared by calls at the same time. A call
  * does tasks itself and waits only for threads that have taken some, so it needs none: neither a refused thread nor a busy
  * machine keeps it from ending. After fork(), they start anew in the child.
  */

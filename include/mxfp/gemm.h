@@ -69,8 +69,9 @@ struct mxfp_gemm_options {
 	                                 is set under policy error only, first_index is that of A[0][0], and A[m][k] has
 	                                 first_index + m * K + k. NULL: {0} */
 	void (*epilogue)(void *context, const struct mxfp_gemm_tile *tile); /* called once for every part of C, on any
-	                                 thread, after residual; tiles depend on the sizes, the kernel, c_blocks and the
-	                                 number of threads. NULL: none */
+	                                 thread in the calling thread's floating-point state (mxfp/exec.h), after residual;
+	                                 tiles depend on the sizes, the kernel, c_blocks and the number of threads. NULL:
+	                                 none */
 	void *epilogue_context;
 	size_t *failed_product;       /* on an error of one product, set to its index; NULL: not wanted */
 	const struct mxfp_exec *exec; /* NULL: {0}. `threads` is also how many tasks the caller's `run` is given; the

@@ -113,7 +113,7 @@ struct mxfp_quantize_options {
  * first_non_finite is faster: without a NaN or Inf it reads src once (twice with via_bf16, or for NVFP4 without
  * tensor_amax).
  *
- * No alignment is required. src, codes and scales may not overlap each other.
+ * src, codes and scales may not overlap each other.
  * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: an enum out of range, rounding other than rne with recipe ggml,
  * via_bf16 with NVFP4, block_rows other than 0, 1 and, in MX formats, 32, a *tensor_amax that is negative, Inf or NaN, exec->isa; MXFP_ERR_SIZE: overflow, or a stride
  * shorter than a row; MXFP_ERR_OVERLAP; MXFP_ERR_NON_FINITE: policy `error` and a NaN or Inf in src.
@@ -179,8 +179,8 @@ MXFP_API enum mxfp_status mxfp_fake_quantize(enum mxfp_format format, const stru
                                              size_t rows, size_t cols, const struct mxfp_quantize_options *options);
 
 /* Raises *amax to the largest finite magnitude among n numbers of src_format (f32, bf16 or f16) if that is larger. The
-   caller sets *amax to +0 before the first call. exec may be NULL. MXFP_ERR_NULL (src may be NULL if n is 0);
-   MXFP_ERR_FORMAT; MXFP_ERR_OPTION: exec->isa; MXFP_ERR_SIZE. */
+   caller sets *amax to 0 before the first call; of one that is negative the magnitude counts, and a NaN stays. exec may be
+   NULL. MXFP_ERR_NULL (src may be NULL if n is 0); MXFP_ERR_FORMAT; MXFP_ERR_OPTION: exec->isa; MXFP_ERR_SIZE. */
 MXFP_API enum mxfp_status mxfp_amax(const void *src, enum mxfp_format src_format, size_t n, float *amax,
                                     const struct mxfp_exec *exec);
 

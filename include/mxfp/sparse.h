@@ -62,7 +62,7 @@ MXFP_API enum mxfp_status mxfp_sparse_size(enum mxfp_format format, struct mxfp_
  * apart (0: cols). It may be src, with the same stride. Prune before quantizing, so that a block's scale comes from the
  * numbers that are kept.
  *
- * No alignment is required, and gaps that strides leave are not written.
+ * Gaps that strides leave are not written.
  * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: an unknown pattern, exec->isa; MXFP_ERR_SIZE: overflow, or a
  * stride shorter than a row; MXFP_ERR_OVERLAP.
  */

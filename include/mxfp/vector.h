@@ -35,7 +35,8 @@ struct mxfp_row_output {
 /* All zero: the function's default parameter, all processors. */
 struct mxfp_apply_options {
 	size_t size;                  /* sizeof(struct mxfp_apply_options), or 0 (mxfp.h) */
-	const float *parameter;       /* finite: slope of leaky-relu, alpha of elu, beta of silu. NULL: 0.01, 1, 1 */
+	const float *parameter;       /* finite: slope of leaky-relu, alpha of elu, beta of silu. NULL: 0.01, 1, 1. With other
+	                                 functions it must be finite all the same, and is not used */
 	const struct mxfp_exec *exec; /* NULL: {0} */
 };
 
@@ -86,12 +87,13 @@ enum mxfp_reduction {
 	MXFP_REDUCTION_MAX         /* -0 < +0; NaN if there is one */
 };
 
-/* Reduces each row to a number: dst[0 .. rows - 1]. A sum of no numbers is +0; MXFP_ERR_SIZE: mean or max of none. */
+/* Reduces each row to a number: dst[0 .. rows - 1]. A sum of no numbers is +0; MXFP_ERR_SIZE: mean or max of none (cols is 0,
+   whatever rows is). */
 MXFP_API enum mxfp_status mxfp_row_reduce(enum mxfp_reduction reduction, float *dst, const struct mxfp_row_input *src,
                                           size_t rows, size_t cols, const struct mxfp_exec *exec);
 
 /* Finds in each row the first number that is not less than any other, or the first NaN if there is one: dst[0 .. rows - 1]
-   are their columns. -0 and +0 are equal. MXFP_ERR_SIZE: cols is 0. */
+   are their columns. -0 and +0 are equal. MXFP_ERR_SIZE: cols is 0, whatever rows is. */
 MXFP_API enum mxfp_status mxfp_row_argmax(size_t *dst, const struct mxfp_row_input *src, size_t rows, size_t cols,
                                           const struct mxfp_exec *exec);
 
@@ -124,10 +126,11 @@ MXFP_API enum mxfp_status mxfp_log_softmax(const struct mxfp_row_output *output,
 /* All zero: no weight, no bias, no residual, epsilon 0. */
 struct mxfp_norm_options {
 	size_t size;                            /* sizeof(struct mxfp_norm_options), or 0 (mxfp.h) */
-	double epsilon;                         /* added to the mean square or the variance; finite and not negative */
+	double epsilon;                         /* added to the mean square or the variance; finite, not negative */
 	const struct mxfp_row_input *weight;    /* cols numbers; NULL: none */
-	const struct mxfp_row_input *bias;      /* cols numbers, of mxfp_layer_norm() alone; NULL: none */
-	bool weight_plus_one;                   /* 1 + weight stands for the weight, rounded to binary32: Gemma */
+	const struct mxfp_row_input *bias;      /* cols numbers; NULL: none, as mxfp_rms_norm() must have it */
+	bool weight_plus_one;                   /* 1 + weight stands for the weight, rounded to binary32: Gemma. Ignored without
+	                                           weight */
 	const struct mxfp_row_input *residual;  /* rows x cols numbers, added to src before the norm; NULL: none */
 	const struct mxfp_row_output *residual_out; /* gets the sums, whose data may be the residual or src; blocks are NULL. The
 	                                               sums are then normalized as they are stored. NULL: not wanted */
@@ -138,6 +141,8 @@ struct mxfp_norm_options {
  * Normalizes each row h: src, or fl32(src + residual). mxfp_rms_norm(): v = fl64(fl64(sum of h^2 / cols) + epsilon), r the
  * binary32 nearest to 1 / sqrt(v), y = fl32(fl32(h * r) * weight). mxfp_layer_norm(): mean = fl64(sum of h / cols), d =
  * fl32(fl64(h - mean)), v of d instead of h, y = fma(fl32(d * r), weight, bias), or one operation less without weight or bias.
+ * MXFP_ERR_NULL: residual_out without residual; MXFP_ERR_OPTION: epsilon as above, mxfp_rms_norm() with bias, blocks in
+ * residual_out.
  */
 MXFP_API enum mxfp_status mxfp_rms_norm(const struct mxfp_row_output *output, const struct mxfp_row_input *src,
                                         size_t rows, size_t cols, const struct mxfp_norm_options *options);
@@ -171,7 +176,7 @@ MXFP_API enum mxfp_status mxfp_gate(enum mxfp_function function, const struct mx
 struct mxfp_rotate_options {
 	size_t size;                   /* sizeof(struct mxfp_rotate_options), or 0 (mxfp.h) */
 	size_t head_cols;              /* numbers of a head, at most 512, which divide cols; 0: cols */
-	size_t rotary_cols;            /* the first so many numbers of a head rotate, an even number; the others are copied; 0: all */
+	size_t rotary_cols;            /* the first so many numbers of a head rotate, an even number; 0: all */
 	bool interleaved;              /* numbers 2 k and 2 k + 1 are pair k; else k and k + rotary_cols / 2 */
 	const uint32_t *positions;     /* one a row; NULL: first_position + row, modulo 2^32 */
 	uint32_t first_position;
@@ -182,6 +187,7 @@ struct mxfp_rotate_options {
 /*
  * Rotates pair k (a, b) of each head by the angle fl32(fl32(position) * frequencies[k]) to fl32(fl32(a c) - fl32(b s)) and
  * fl32(fl32(b c) + fl32(a s)); c and s, its cosine and sine, are correctly rounded. There are rotary_cols / 2 frequencies.
+ * Numbers that do not rotate are converted, as mxfp_convert() does; from f32 to f32 they are copied, the bits of NaN included.
  * MXFP_ERR_SIZE: head_cols or rotary_cols as above.
  */
 MXFP_API enum mxfp_status mxfp_rotate(const struct mxfp_row_output *output, const struct mxfp_row_input *src,
@@ -198,20 +204,20 @@ enum mxfp_rotary_scaling {
 /* The names are those of the model's config.json, rope_scaling or rope_parameters. */
 struct mxfp_rotary_options {
 	size_t size;                   /* sizeof(struct mxfp_rotary_options), or 0 (mxfp.h) */
-	double base;                   /* rope_theta: finite, more than 1 */
-	enum mxfp_rotary_scaling scaling; /* rope_type */
-	double factor;                 /* of a scaling: finite, more than 0 */
-	uint32_t original_positions;   /* of a scaling: original_max_position_embeddings, at least 1 */
-	double low_freq_factor, high_freq_factor; /* llama3: finite, more than 0, the second is the larger */
+	double base;                   /* rope_theta: as binary32 finite and more than 1 */
+	enum mxfp_rotary_scaling scaling; /* rope_type; what another scaling than this has is ignored */
+	double factor;                 /* llama3, yarn: from 2^-100 to 2^100 */
+	uint32_t original_positions;   /* llama3, yarn: original_max_position_embeddings, at least 1 */
+	double low_freq_factor, high_freq_factor; /* llama3: from 2^-100 to 2^100, as is the second minus the first */
 	double beta_fast, beta_slow;   /* yarn: from 2^-100 to 2^100, or 0: 32, 1 */
 	bool no_truncate;              /* yarn: "truncate": false */
-	double mscale, mscale_all_dim; /* yarn: of the attention factor; finite, not negative; 0: not given */
+	double mscale, mscale_all_dim; /* yarn: of the attention factor; from 2^-100 to 2^100, or 0: not given */
 };
 
 /*
  * Computes the rotary_cols / 2 frequencies for mxfp_rotate(), and its attention factor (which may be NULL), as transformers'
  * modeling_rope_utils does with PyTorch on a CPU, each step rounded as doc/numerics.md says; powers and logarithms are
- * correctly rounded. A model whose configuration gives an attention_factor uses that instead.
+ * correctly rounded, and all results are finite. A model whose configuration gives an attention_factor uses that instead.
  * MXFP_ERR_NULL; MXFP_ERR_OPTION: a member as above; MXFP_ERR_SIZE: rotary_cols is 0, odd or above 2^20.
  */
 MXFP_API enum mxfp_status mxfp_rotary_frequencies(float *frequencies, float *attention_factor, size_t rotary_cols,

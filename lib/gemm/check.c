@@ -6,35 +6,33 @@
 
 enum { MAX_INPUTS = 9 };
 
-static size_t inputs_of(struct mxfp_gemm_span spans[MAX_INPUTS], const struct mxfp_gemm_plan *p,
+static size_t inputs_of(struct mxfp_region regions[MAX_INPUTS], const struct mxfp_gemm_plan *p,
                         const struct mxfp_gemm_call *call)
 {
-	size_t n = mxfp_gemm_matrix_spans(spans, &p->a);
+	size_t n = mxfp_gemm_matrix_regions(regions, &p->a);
 
 	if (p->w_panels != NULL)
-		spans[n++] = (struct mxfp_gemm_span){p->w_panels - MXFP_GEMM_HEADER_BYTES, p->w_packed_bytes};
+		regions[n++] = mxfp_bytes(p->w_panels - MXFP_GEMM_HEADER_BYTES, p->w_packed_bytes);
 	else
-		n += mxfp_gemm_matrix_spans(spans + n, &p->w);
+		n += mxfp_gemm_matrix_regions(regions + n, &p->w);
 	if (p->bias != NULL)
-		spans[n++] = (struct mxfp_gemm_span){p->bias, p->n * sizeof *p->bias};
+		regions[n++] = mxfp_bytes(p->bias, p->n * sizeof *p->bias);
 	if (!mxfp_gemm_in_place(p, call, &p->gate))
-		spans[n++] = (struct mxfp_gemm_span){p->gate.data, p->gate.bytes};
+		regions[n++] = p->gate.memory;
 	if (!mxfp_gemm_in_place(p, call, &p->residual))
-		spans[n++] = (struct mxfp_gemm_span){p->residual.data, p->residual.bytes};
+		regions[n++] = p->residual.memory;
 	return n;
 }
 
-static struct mxfp_gemm_span span_of(const void *at, size_t rows, size_t row_bytes, size_t stride)
+static struct mxfp_region region_of(const void *at, size_t rows, size_t row_bytes, size_t stride)
 {
-	size_t bytes;
+	struct mxfp_region region;
 
-	if (row_bytes == 0 || !mxfp_span(rows, row_bytes, stride != 0 ? stride : row_bytes, &bytes))
-		bytes = 0;
-	return (struct mxfp_gemm_span){at, bytes};
+	return mxfp_region(&region, at, rows, row_bytes, stride != 0 ? stride : row_bytes) ? region : mxfp_bytes(at, 0);
 }
 
 /* Fills in the memory that a product writes, which may have no plan yet; empty if its plan will be refused anyway. */
-static void results_of(struct mxfp_gemm_span spans[MXFP_GEMM_RESULTS], const struct mxfp_gemm_call *call, size_t i)
+static void results_of(struct mxfp_region regions[MXFP_GEMM_RESULTS], const struct mxfp_gemm_call *call, size_t i)
 {
 	struct mxfp_product copy;
 	const struct mxfp_product *p = mxfp_product_at(call->products, i, &copy);
@@ -42,44 +40,31 @@ static void results_of(struct mxfp_gemm_span spans[MXFP_GEMM_RESULTS], const str
 	struct mxfp_sizes size;
 
 	for (int kind = 0; kind < MXFP_GEMM_RESULTS; kind++)
-		spans[kind] = (struct mxfp_gemm_span){NULL, 0};
+		regions[kind] = mxfp_bytes(NULL, 0);
 	if (p == NULL || p->a == NULL || (p->w_packed == NULL && p->w == NULL))
 		return;
 	const struct mxfp_blocks *b = p->c_blocks;
 	if ((p->c != NULL || b == NULL || call->options->accumulate) &&
 	    mxfp_multiply(p->w_packed != NULL ? p->n : p->w->rows, width, &row) &&
 	    mxfp_multiply(p->c_stride, width, &stride))
-		spans[MXFP_GEMM_C] = span_of(p->c, p->a->rows, row, stride);
+		regions[MXFP_GEMM_C] = region_of(p->c, p->a->rows, row, stride);
 	if (b != NULL && mxfp_blocks_size(b->format, b->rows, b->cols, &size) == MXFP_OK) {
-		spans[MXFP_GEMM_CODES] = span_of(b->codes, b->rows, size.codes_row_bytes, b->codes_stride);
-		spans[MXFP_GEMM_SCALES] = span_of(b->scales, b->rows, size.scales_row_bytes, b->scales_stride);
+		regions[MXFP_GEMM_CODES] = region_of(b->codes, b->rows, size.codes_row_bytes, b->codes_stride);
+		regions[MXFP_GEMM_SCALES] = region_of(b->scales, b->rows, size.scales_row_bytes, b->scales_stride);
 	}
-}
-
-static bool overlap(struct mxfp_gemm_span a, struct mxfp_gemm_span b)
-{
-	return mxfp_overlap(a.at, a.bytes, b.at, b.bytes);
-}
-
-static bool overlaps_any(struct mxfp_gemm_span a, const struct mxfp_gemm_span *spans, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (overlap(a, spans[i]))
-			return true;
-	return false;
 }
 
 struct mxfp_gemm_results mxfp_gemm_results(const struct mxfp_gemm_call *call)
 {
-	struct mxfp_gemm_span spans[MXFP_GEMM_RESULTS];
+	struct mxfp_region regions[MXFP_GEMM_RESULTS];
 	struct mxfp_gemm_results r = {.ascend = true};
 
 	for (size_t i = 0; i < call->n; i++) {
-		results_of(spans, call, i);
+		results_of(regions, call, i);
 		for (int kind = 0; kind < MXFP_GEMM_RESULTS; kind++) {
-			uintptr_t first = (uintptr_t)spans[kind].at, end = first + spans[kind].bytes;
+			uintptr_t first = (uintptr_t)regions[kind].at, end = first + regions[kind].bytes;
 
-			if (spans[kind].bytes == 0)
+			if (regions[kind].bytes == 0)
 				continue;
 			r.ascend = r.ascend && (r.end[kind] == 0 || first >= r.end[kind]);
 			r.first[kind] = r.end[kind] == 0 || first < r.first[kind] ? first : r.first[kind];
@@ -92,7 +77,7 @@ struct mxfp_gemm_results mxfp_gemm_results(const struct mxfp_gemm_call *call)
 	return r;
 }
 
-static bool may_overlap(const struct mxfp_gemm_results *results, struct mxfp_gemm_span input)
+static bool may_overlap(const struct mxfp_gemm_results *results, struct mxfp_region input)
 {
 	for (int kind = 0; kind < MXFP_GEMM_RESULTS; kind++)
 		if ((uintptr_t)input.at < results->end[kind] && (uintptr_t)input.at + input.bytes > results->first[kind])
@@ -106,10 +91,10 @@ static bool is_wrong(const struct mxfp_matrix *w)
 }
 
 enum mxfp_status mxfp_gemm_check_memory(const struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call,
-                                        struct mxfp_gemm_span workspace, const struct mxfp_gemm_results *results,
+                                        struct mxfp_region workspace, const struct mxfp_gemm_results *results,
                                         bool *doubt)
 {
-	struct mxfp_gemm_span inputs[MAX_INPUTS], own[MXFP_GEMM_RESULTS];
+	struct mxfp_region inputs[MAX_INPUTS], own[MXFP_GEMM_RESULTS];
 	size_t n = inputs_of(inputs, p, call);
 	bool overlaps = false, empty = p->m == 0 || p->n == 0;
 
@@ -117,14 +102,14 @@ enum mxfp_status mxfp_gemm_check_memory(const struct mxfp_gemm_plan *p, const st
 	for (size_t i = 0; i < MXFP_GEMM_RESULTS; i++) {
 		if (own[i].bytes != 0 && own[i].at == NULL)
 			return MXFP_ERR_NULL;
-		overlaps |= overlap(workspace, own[i]) || overlaps_any(own[i], own, i);
+		overlaps |= mxfp_overlap(&workspace, &own[i]) || mxfp_overlap_any(&own[i], own, i);
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (inputs[i].bytes == 0)
 			continue;
 		if (!empty && inputs[i].at == NULL)
 			return MXFP_ERR_NULL;
-		overlaps |= overlap(workspace, inputs[i]) || overlaps_any(inputs[i], own, MXFP_GEMM_RESULTS);
+		overlaps |= mxfp_overlap(&workspace, &inputs[i]) || mxfp_overlap_any(&inputs[i], own, MXFP_GEMM_RESULTS);
 		*doubt |= may_overlap(results, inputs[i]);
 	}
 	if (overlaps)
@@ -134,34 +119,34 @@ enum mxfp_status mxfp_gemm_check_memory(const struct mxfp_gemm_plan *p, const st
 
 size_t mxfp_gemm_find_overlap(const struct mxfp_gemm_call *call)
 {
-	struct mxfp_gemm_span spans[MAX_INPUTS + MXFP_GEMM_RESULTS], results[MXFP_GEMM_RESULTS];
+	struct mxfp_region regions[MAX_INPUTS + MXFP_GEMM_RESULTS], results[MXFP_GEMM_RESULTS];
 	struct mxfp_gemm_plan p;
 
 	for (size_t i = 0; i < call->n; i++) {
 		(void)mxfp_gemm_plan(&p, call, i); /* cannot fail: it succeeded before */
-		size_t n = inputs_of(spans, &p, call);
+		size_t n = inputs_of(regions, &p, call);
 
-		results_of(spans + n, call, i);
+		results_of(regions + n, call, i);
 		for (size_t j = 0; j < call->n; j++) {
 			results_of(results, call, j);
 			/* The results of one product have been held against each other. */
 			for (int kind = 0; kind < MXFP_GEMM_RESULTS; kind++)
-				if (overlaps_any(results[kind], spans, i == j ? n : n + MXFP_GEMM_RESULTS))
+				if (mxfp_overlap_any(&results[kind], regions, i == j ? n : n + MXFP_GEMM_RESULTS))
 					return j;
 		}
 	}
 	return call->n;
 }
 
-enum mxfp_status mxfp_gemm_check_weights(const struct mxfp_matrix *w, struct mxfp_gemm_span packed)
+enum mxfp_status mxfp_gemm_check_weights(const struct mxfp_matrix *w, struct mxfp_region packed)
 {
-	struct mxfp_gemm_span inputs[MAX_INPUTS];
-	size_t n = mxfp_gemm_matrix_spans(inputs, w);
+	struct mxfp_region inputs[MAX_INPUTS];
+	size_t n = mxfp_gemm_matrix_regions(inputs, w);
 
 	for (size_t i = 0; i < n; i++) {
 		if (inputs[i].bytes != 0 && inputs[i].at == NULL)
 			return MXFP_ERR_NULL;
-		if (overlap(inputs[i], packed))
+		if (mxfp_overlap(&inputs[i], &packed))
 			return MXFP_ERR_OVERLAP;
 	}
 	return is_wrong(w) ? MXFP_ERR_MASK : MXFP_OK;

@@ -38,7 +38,7 @@ enum mxfp_status mxfp_gemm_workspace_size(const struct mxfp_product *products, s
 }
 
 /* Refuses whatever can be refused, before a byte is written. *last becomes the plan of the last product. */
-static enum mxfp_status check(const struct mxfp_gemm_call *call, struct mxfp_gemm_span workspace,
+static enum mxfp_status check(const struct mxfp_gemm_call *call, struct mxfp_region workspace,
                               struct mxfp_gemm_layout *layout, struct mxfp_gemm_plan *last)
 {
 	const struct mxfp_gemm_results results = mxfp_gemm_results(call);
@@ -77,7 +77,7 @@ enum mxfp_status mxfp_gemm_grouped(const struct mxfp_product *products, size_t n
 	enum mxfp_status status = mxfp_gemm_check_options(&call);
 	if (status != MXFP_OK)
 		return status;
-	status = check(&call, (struct mxfp_gemm_span){workspace, workspace != NULL ? workspace_bytes : 0}, &layout, &last);
+	status = check(&call, mxfp_bytes(workspace, workspace != NULL ? workspace_bytes : 0), &layout, &last);
 	if (status != MXFP_OK)
 		return status;
 	if (layout.shared == 0) { /* all results are empty, but blocks have a tensor scale even so */
@@ -87,6 +87,7 @@ enum mxfp_status mxfp_gemm_grouped(const struct mxfp_product *products, size_t n
 		}
 		return MXFP_OK;
 	}
+	call.fp_state = mxfp_fp_state_get();
 	call.workers = mxfp_least(mxfp_runner_width(&call.runner), (workspace_bytes - layout.shared) / layout.worker);
 	/* The check had no memory to keep plans in, so they are made again; the last one, often the only one, was kept. */
 	size_t unaligned = (uintptr_t)workspace % MXFP_GEMM_ALIGN;

@@ -51,7 +51,8 @@ static enum mxfp_status find_stored(const struct mxfp_matrix *matrix, struct sto
 enum mxfp_status mxfp_gemm_check_matrix(struct mxfp_matrix *matrix)
 {
 	struct stored s;
-	size_t stride, span, elements;
+	struct mxfp_region region;
+	size_t stride, elements;
 
 	if (!is_operand(matrix->format) ||
 	    (matrix->transposed && (mxfp_is_block(matrix->format) || mxfp_is_sparse(matrix))))
@@ -67,25 +68,20 @@ enum mxfp_status mxfp_gemm_check_matrix(struct mxfp_matrix *matrix)
 	if (matrix->masks_stride == 0)
 		matrix->masks_stride = s.masks;
 	if (!mxfp_multiply(matrix->stride, unit, &stride) || !mxfp_multiply(matrix->rows, matrix->cols, &elements) ||
-	    !mxfp_span(s.rows, s.data, stride, &span) || !mxfp_span(s.rows, s.scales, matrix->scales_stride, &span) ||
-	    !mxfp_span(s.rows, s.masks, matrix->masks_stride, &span))
+	    !mxfp_region(&region, matrix->data, s.rows, s.data, stride) ||
+	    !mxfp_region(&region, matrix->scales, s.rows, s.scales, matrix->scales_stride) ||
+	    !mxfp_region(&region, matrix->masks, s.rows, s.masks, matrix->masks_stride))
 		return MXFP_ERR_SIZE;
 	return MXFP_OK;
 }
 
-static size_t span_of(size_t rows, size_t row_bytes, size_t stride)
+size_t mxfp_gemm_matrix_regions(struct mxfp_region regions[3], const struct mxfp_matrix *matrix)
 {
-	return rows == 0 || row_bytes == 0 ? 0 : (rows - 1) * stride + row_bytes;
-}
-
-size_t mxfp_gemm_matrix_spans(struct mxfp_gemm_span spans[3], const struct mxfp_matrix *matrix)
-{
-	size_t stride = matrix->stride * mxfp_stride_unit(matrix->format);
 	struct stored s;
 
 	(void)find_stored(matrix, &s);
-	spans[0] = (struct mxfp_gemm_span){matrix->data, span_of(s.rows, s.data, stride)};
-	spans[1] = (struct mxfp_gemm_span){matrix->scales, span_of(s.rows, s.scales, matrix->scales_stride)};
-	spans[2] = (struct mxfp_gemm_span){matrix->masks, span_of(s.rows, s.masks, matrix->masks_stride)};
+	(void)mxfp_region(&regions[0], matrix->data, s.rows, s.data, matrix->stride * mxfp_stride_unit(matrix->format));
+	(void)mxfp_region(&regions[1], matrix->scales, s.rows, s.scales, matrix->scales_stride);
+	(void)mxfp_region(&regions[2], matrix->masks, s.rows, s.masks, matrix->masks_stride);
 	return 3;
 }

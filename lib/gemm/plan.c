@@ -134,7 +134,7 @@ static enum mxfp_status plan_rows(struct mxfp_rows *rows, const struct mxfp_matr
 		return MXFP_ERR_SIZE;
 	width = mxfp_format_get_info(checked.format)->storage_bytes;
 	*rows = (struct mxfp_rows){.data = checked.data, .format = checked.format, .stride = checked.stride};
-	(void)mxfp_span(p->m, p->n * width, checked.stride * width, &rows->bytes);
+	(void)mxfp_region(&rows->memory, checked.data, p->m, p->n * width, checked.stride * width);
 	return MXFP_OK;
 }
 

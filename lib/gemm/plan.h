@@ -20,6 +20,7 @@
 #define MXFP_GEMM_PLAN_H
 
 #include "args.h"
+#include "cpu.h"
 #include "exec.h"
 #include "row_output.h"
 
@@ -34,6 +35,7 @@ struct mxfp_gemm_call {
 	const struct mxfp_kernels *kernels;
 	struct mxfp_runner runner;
 	size_t workers;                               /* at most this many run at once */
+	struct mxfp_fp_state fp_state;                /* of the calling thread, for the epilogue */
 	struct mxfp_gemm_options options_copy;        /* used if the caller's struct is of another version */
 	struct mxfp_quantize_options quantize_copy;
 };
@@ -64,23 +66,17 @@ struct mxfp_gemm_plan {
 static inline bool mxfp_gemm_in_place(const struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call,
                                       const struct mxfp_rows *rows)
 {
-	return p->c != NULL && rows->data == p->c && rows->stride == p->c_stride &&
+	return p->c != NULL && rows->data == p->c && (rows->stride == p->c_stride || p->m == 1) &&
 	       rows->format == call->options->c_format;
 }
-
-/* A stretch of memory. */
-struct mxfp_gemm_span {
-	const void *at;
-	size_t bytes;
-};
 
 /* matrix.c */
 
 /* Checks a dense or sparse matrix, except for its memory, and replaces strides that are 0. */
 enum mxfp_status mxfp_gemm_check_matrix(struct mxfp_matrix *matrix);
 
-/* Fills in where a checked matrix lies: data, scales, masks. Returns the number of spans. */
-size_t mxfp_gemm_matrix_spans(struct mxfp_gemm_span spans[3], const struct mxfp_matrix *matrix);
+/* Fills in where a checked matrix lies: data, scales, masks. Returns the number of regions. */
+size_t mxfp_gemm_matrix_regions(struct mxfp_region regions[3], const struct mxfp_matrix *matrix);
 
 /* Bytes of a row without padding: its codes or numbers, and its scales. */
 struct mxfp_gemm_row {
@@ -159,7 +155,7 @@ struct mxfp_gemm_results mxfp_gemm_results(const struct mxfp_gemm_call *call);
 /* Checks what a plan reads and writes for NULL, malformed masks, and overlap with the workspace and its own results.
    Sets *doubt if an input may overlap a result of any product. */
 enum mxfp_status mxfp_gemm_check_memory(const struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call,
-                                        struct mxfp_gemm_span workspace, const struct mxfp_gemm_results *results,
+                                        struct mxfp_region workspace, const struct mxfp_gemm_results *results,
                                         bool *doubt);
 
 /* Returns the first product found of which a result overlaps another result or any input, or call->n if there is none.
@@ -167,7 +163,7 @@ enum mxfp_status mxfp_gemm_check_memory(const struct mxfp_gemm_plan *p, const st
 size_t mxfp_gemm_find_overlap(const struct mxfp_gemm_call *call);
 
 /* Checks a W that is to be packed as mxfp_gemm_check_memory() does; `packed` is the memory that is written. */
-enum mxfp_status mxfp_gemm_check_weights(const struct mxfp_matrix *w, struct mxfp_gemm_span packed);
+enum mxfp_status mxfp_gemm_check_weights(const struct mxfp_matrix *w, struct mxfp_region packed);
 
 /* Under the non-finite policy `error`, returns MXFP_ERR_NON_FINITE if an A that is quantized has a NaN or Inf. */
 enum mxfp_status mxfp_gemm_check_finite(const struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call);

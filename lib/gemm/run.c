@@ -81,7 +81,7 @@ static void find_tensor_scale(struct mxfp_gemm_plan *p, const struct mxfp_gemm_c
 	if (p->a_format == p->a.format || !mxfp_format_get_info(p->a_format)->tensor_scale)
 		return;
 	if (o->tensor_amax != NULL)
-		p->quantize.tensor_amax = mxfp_f32_bits(*o->tensor_amax) & ~MXFP_F32_SIGN;
+		p->quantize.tensor_amax = mxfp_load_f32(o->tensor_amax) & ~MXFP_F32_SIGN;
 	else
 		mxfp_scan(&p->quantize, &call->runner, &p->quantize.tensor_amax, &first_non_finite);
 	const struct mxfp_nvfp4_tensor tensor = mxfp_nvfp4_tensor_ref(o->recipe, p->quantize.tensor_amax);

@@ -275,7 +275,10 @@ static void call_epilogue(const struct tile *t, const struct slab *s)
 		.stride = s->stride,
 	};
 
+	const struct mxfp_fp_state before = mxfp_fp_state_get();
+	mxfp_fp_state_set(t->call->fp_state);
 	o->epilogue(o->epilogue_context, &shown);
+	mxfp_fp_state_set(before);
 	for (size_t row = 0; row < s->rows; row++) {
 		float *values = s->values + row * s->stride;
 		/* Adds nothing, but makes the NaNs of the caller's function canonical. */

@@ -138,7 +138,7 @@ enum mxfp_status mxfp_pack(void *packed, size_t bytes, const struct mxfp_matrix 
 		return MXFP_ERR_NULL;
 	if (bytes < total)
 		return MXFP_ERR_SIZE;
-	status = mxfp_gemm_check_weights(&p.w, (struct mxfp_gemm_span){packed, total});
+	status = mxfp_gemm_check_weights(&p.w, mxfp_bytes(packed, total));
 	if (status != MXFP_OK)
 		return status;
 	mxfp_gemm_write_header(packed, &p);

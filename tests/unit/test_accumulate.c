@@ -259,3 +259,28 @@ TEST(what_reduce_refuses)
 	assert_status(mxfp_reduce(y, f32, src, f32, 2, 8, NULL), MXFP_OK);
 	suite_compared(14);
 }
+
+/* The last index is 2^64 - 2, and the array of pointers is not to be written. */
+TEST(indices_and_pointers)
+{
+	float x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, y[8] = {0};
+	union {
+		const void *pointers[4];
+		float numbers[8];
+	} u = {.pointers = {x, x}};
+	const struct mxfp_matrix m = {.rows = 2, .cols = 4, .data = x};
+	struct mxfp_accumulate_options o = {.first_index = UINT64_MAX - 8};
+
+	assert_status(mxfp_accumulate(&m, y, MXFP_FORMAT_F32, 0, &o), MXFP_OK);
+	assert_status(mxfp_reduce(y, MXFP_FORMAT_F32, u.pointers, MXFP_FORMAT_F32, 2, 8, &o), MXFP_OK);
+	o.first_index++;
+	assert_status(mxfp_accumulate(&m, y, MXFP_FORMAT_F32, 0, &o), MXFP_ERR_SIZE);
+	assert_status(mxfp_reduce(y, MXFP_FORMAT_F32, u.pointers, MXFP_FORMAT_F32, 2, 8, &o), MXFP_ERR_SIZE);
+	assert_status(mxfp_reduce(u.numbers, MXFP_FORMAT_F32, u.pointers, MXFP_FORMAT_F32, 2, 1, NULL), MXFP_ERR_OVERLAP);
+	assert_status(mxfp_reduce((char *)u.numbers + 2 * sizeof(void *) - 4, MXFP_FORMAT_F32, u.pointers, MXFP_FORMAT_F32, 2, 2, NULL),
+	              MXFP_ERR_OVERLAP);
+	ck_assert(u.pointers[0] == x && u.pointers[1] == x);
+	assert_status(mxfp_reduce((char *)u.numbers + 2 * sizeof(void *), MXFP_FORMAT_F32, u.pointers, MXFP_FORMAT_F32, 2, 2, NULL), MXFP_OK);
+	ck_assert(u.numbers[2 * sizeof(void *) / 4] == 2 && u.numbers[2 * sizeof(void *) / 4 + 1] == 4);
+	suite_compared(7);
+}

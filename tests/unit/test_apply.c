@@ -215,3 +215,32 @@ TEST(in_place_and_empty)
 	assert_status(mxfp_apply(MXFP_FUNCTION_EXP, &output, NULL, f32, 0, ROWS, 0, NULL), MXFP_OK);
 	suite_compared(ROWS * STRIDE);
 }
+
+/* Of the least subnormal and three of it: a gelu or silu is x/2 times a bit more than 1 where p x > 0, a bit less where p x < 0, and
+   so no tie; of p = 0 it is x/2, a tie. And log 1 is the positive zero. */
+TEST(half_of_the_least_subnormal)
+{
+	static const uint32_t parameters[] = {0x3F800000, 1, 0x7F7FFFFF, 0xBF800000, 0x80000001, 0xFF7FFFFF, 0, 0x80000000};
+	static const uint32_t x[4] = {1, 0x80000001, 3, 0x80000003};
+	static const uint32_t want[3][4] = {
+		{1, 0x80000000, 2, 0x80000001}, {0, 0x80000001, 1, 0x80000002}, {0, 0x80000000, 2, 0x80000002}};
+	static const enum mxfp_function gelus[] = {MXFP_FUNCTION_GELU, MXFP_FUNCTION_GELU_TANH};
+	const struct mxfp_row_output output = {.data = out};
+	const uint32_t one = 0x3F800000, zero = 0;
+
+	for (int i = 0; i < 8; i++) {
+		float parameter;
+		const struct mxfp_apply_options options = {.parameter = &parameter};
+
+		memcpy(&parameter, &parameters[i], sizeof parameter);
+		assert_status(mxfp_apply(MXFP_FUNCTION_SILU, &output, x, f32, 0, 1, 4, &options), MXFP_OK);
+		ck_assert_mem_eq(out, want[i / 3], sizeof x);
+	}
+	for (int i = 0; i < 2; i++) {
+		assert_status(mxfp_apply(gelus[i], &output, x, f32, 0, 1, 4, NULL), MXFP_OK);
+		ck_assert_mem_eq(out, want[0], sizeof x);
+	}
+	assert_status(mxfp_apply(MXFP_FUNCTION_LOG, &output, &one, f32, 0, 1, 1, NULL), MXFP_OK);
+	ck_assert_mem_eq(out, &zero, sizeof zero);
+	suite_compared(10 * 4 + 1);
+}

@@ -247,6 +247,26 @@ TEST(scale_among_results)
 	check(&a, "a scale among results");
 }
 
+/* A scale of NaN makes every result NaN, a sink of Inf every weight 0 or NaN: none is refused. */
+TEST(scale_and_sinks_that_are_not_finite)
+{
+	struct asked a = {.heads = 1, .kv_heads = 1, .cols = 8, .tokens = 3, .scale = NAN};
+	static const float sinks[] = {INFINITY};
+
+	draw = (struct random){suite_seed()};
+	fill(q, a.tokens * a.cols, 0);
+	fill(k, a.tokens * a.cols, 0);
+	fill(v, a.tokens * a.cols, 0);
+	for (int i = 0; i < 2; i++) {
+		run(&a, 0, a.tokens, NULL);
+		for (size_t j = 0; j < a.tokens * a.cols; j++)
+			ck_assert_uint_eq(mxfp_f32_bits(out[j]), UINT32_C(0x7FC00000));
+		a.scale = 1;
+		a.sinks = sinks;
+	}
+	suite_compared(2 * a.tokens * a.cols);
+}
+
 static void refused(enum mxfp_status got, enum mxfp_status status)
 {
 	assert_status(got, status);

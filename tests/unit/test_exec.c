@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads: the library's and a caller's own give what one kernel call over the uncut matrix gives, counts included. */
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "body/fp_state.h"
 #include "oracle/matrix.h"
 #include "exec.h"
+#include "pool.h"
 #include "mxfp.h"
 #include "suite.h"
 
@@ -479,4 +483,95 @@ TEST(a_tier_is_chosen_by_name)
 	ck_assert_uint_eq(n, 0);
 	ck_assert_int_eq(mxfp_parallel_for(NULL, 7, count_task, &n), MXFP_OK);
 	ck_assert_uint_eq(n, 7);
+}
+
+enum { STATES = 6 };
+
+/* Tasks that note the state they begin in, and leave another. */
+struct noted {
+	atomic_uint threads; /* tasks that wait until each is on a thread of its own */
+	uint64_t begins_in[STATES];
+};
+
+static void note_state(void *argument, size_t i)
+{
+	struct noted *noted = argument;
+
+	noted->begins_in[i] = fp_state_get();
+	fp_state_set(fp_state_hostile((unsigned)i + 1));
+	noted->threads++;
+	while (noted->threads < 2 && mxfp_processors() > 1)
+		sched_yield();
+}
+
+/* Of the thread that calls, be it what it may when threads are started, and whatever a task leaves. */
+TEST_LOOP(tasks_begin_in_the_state_of_the_caller, N_WORKERS)
+{
+	const uint64_t own = fp_state_get();
+	struct mxfp_exec exec = workers[_i];
+
+	alarm(60);
+	for (unsigned state = 0; state < FP_STATE_N_HOSTILE; state++) {
+		struct noted noted = {.threads = exec.threads == 1 && exec.run == NULL ? 2 : 0};
+
+		fp_state_set(fp_state_hostile(state));
+		const uint64_t before = fp_state_get(); /* a machine may lack some of the bits */
+		mxfp_parallel_for(&exec, STATES, note_state, &noted);
+		const uint64_t after = fp_state_get();
+		fp_state_set(own);
+		ck_assert_uint_eq(after, before);
+		for (int i = 0; i < STATES; i++)
+			ck_assert_msg(noted.begins_in[i] == before, "task %d in state %" PRIX64 " instead of %" PRIX64, i, noted.begins_in[i],
+			              before);
+		suite_compared(STATES);
+	}
+	alarm(0);
+}
+
+enum { CAUGHT = 100 };
+
+static void fault(int signal)
+{
+	(void)signal;
+	_exit(CAUGHT);
+}
+
+static pthread_t calling;
+
+static void fault_elsewhere(void *argument, size_t i)
+{
+	atomic_uint *threads = argument;
+
+	(void)i;
+	++*threads;
+	while (*threads < 2)
+		sched_yield();
+	if (!pthread_equal(pthread_self(), calling))
+		__builtin_trap();
+	pause();
+}
+
+/* A fault of a task is the program's own: its handler runs, on the library's threads as on others. */
+TEST(a_fault_reaches_the_handler)
+{
+	const struct mxfp_exec two = {.threads = 2};
+	int status;
+
+	if (mxfp_processors() < 2)
+		return;
+	pid_t child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		atomic_uint threads = 0;
+
+		alarm(20);
+		signal(SIGILL, fault);
+		signal(SIGTRAP, fault);
+		calling = pthread_self();
+		mxfp_parallel_for(&two, 2, fault_elsewhere, &threads);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == CAUGHT);
+	suite_compared(1);
 }

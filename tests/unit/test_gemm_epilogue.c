@@ -6,11 +6,16 @@
 #include "mxfp.h"
 
 #include <math.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "body/fp_state.h"
 #include "f32.h"
 #include "oracle/inputs.h"
+#include "pool.h"
 #include "suite.h"
 
 enum { M = 70, N = 601, K = 96, WORKSPACE_BYTES = 1 << 22, BLOCKS_BYTES = M * (N + 32), CANARY = 0x5A };
@@ -341,6 +346,53 @@ TEST(groups)
 	assert_status(mxfp_gemm_grouped(group, 2, &options, workspace, WORKSPACE_BYTES), MXFP_ERR_OVERLAP);
 	ck_assert_uint_eq(failed, 1);
 	suite_compared(3);
+}
+
+/* A third of each number, by the processor, once so many calls have begun, each on a thread of its own. */
+static void divide(void *context, const struct mxfp_gemm_tile *tile)
+{
+	atomic_uint *to_begin = context;
+
+	for (unsigned n = to_begin != NULL && *to_begin != 0 ? --*to_begin : 0; n != 0; n = *to_begin)
+		sched_yield();
+	for (size_t row = 0; row < tile->rows; row++)
+		for (size_t col = 0; col < tile->cols; col++)
+			tile->values[row * tile->stride + col] /= 3;
+	fp_state_set(fp_state_hostile(5)); /* which the next tile must not see */
+}
+
+/* Whatever the state was when the library's threads were started: by the first round, which is in a state of its own, or before. */
+TEST(an_epilogue_runs_in_the_state_of_the_caller)
+{
+	static const unsigned states[] = {15, 0, 1, 2, 3}; /* all that a state has first, then each rounding */
+	const uint64_t own = fp_state_get();
+	struct mxfp_gemm_tile whole = {.rows = M, .cols = N, .values = memory.want, .stride = N};
+
+	alarm(60);
+	for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
+		for (unsigned threads = 1; threads <= 2; threads++) {
+			atomic_uint to_begin = mxfp_processors() > 1 ? threads : 1;
+			const struct mxfp_exec exec = {.threads = threads};
+			struct mxfp_product p = product_of_all();
+			struct mxfp_gemm_options o = options_of(MXFP_FUNCTION_IDENTITY);
+
+			fill();
+			memory.gate[7] = memory.residual[3 * N + 1] = memory.a[5] = 1; /* a NaN would become canonical */
+			o.exec = &exec;
+			p.c = memory.want;
+			assert_status(mxfp_gemm(&p, &o, workspace, WORKSPACE_BYTES), MXFP_OK);
+			p.c = memory.c;
+			o.epilogue = divide;
+			o.epilogue_context = &to_begin;
+			fp_state_set(fp_state_hostile(states[i]));
+			const enum mxfp_status status = mxfp_gemm(&p, &o, workspace, WORKSPACE_BYTES);
+			divide(NULL, &whole);
+			fp_state_set(own);
+			assert_status(status, MXFP_OK);
+			ck_assert_mem_eq(memory.c, memory.want, sizeof memory.c);
+			suite_compared(M * N);
+		}
+	alarm(0);
 }
 
 int main(void)

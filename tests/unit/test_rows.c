@@ -230,3 +230,164 @@ TEST(nothing_to_compute)
 	assert_status(mxfp_gate(MXFP_FUNCTION_RELU, &to, &in, &other, 1, COLS, &gate), MXFP_OK);
 	suite_compared(7);
 }
+
+static void put(void *to, const uint32_t *words, size_t n)
+{
+	memcpy(to, words, n * sizeof *words);
+}
+
+/* Numbers behind those that rotate are converted, a signalling NaN becoming quiet; from f32 to f32 they are copied. */
+TEST(numbers_that_do_not_rotate)
+{
+	static const uint32_t words[] = {0, 0, 0xFFA00001, 0x7F800001, 0x3F80FFFF, 0xFF800000};
+	static const uint16_t halves[] = {0, 0, 0xFFA1, 0x7F81, 0x3F80, 0xFF80};
+	static const uint16_t want_halves[] = {0xFFE0, 0x7FC0, 0x3F81, 0xFF80}, want_of_halves[] = {0xFFE1, 0x7FC1, 0x3F80, 0xFF80};
+	static const uint32_t want_words[] = {0xFFE10000, 0x7FC10000, 0x3F800000, 0xFF800000};
+	const struct mxfp_row_input wide = {.data = words}, narrow = {.data = halves, .format = MXFP_FORMAT_BF16};
+	const struct mxfp_row_output to_wide = {.data = out}, to_narrow = {.data = out, .format = MXFP_FORMAT_BF16};
+	const struct mxfp_rotate_options o = {.rotary_cols = 2};
+	const float frequency = 1;
+
+	assert_status(mxfp_rotate(&to_wide, &wide, &frequency, 1, 6, &o), MXFP_OK);
+	ck_assert_mem_eq(out + 2, words + 2, 4 * sizeof *out);
+	assert_status(mxfp_rotate(&to_narrow, &wide, &frequency, 1, 6, &o), MXFP_OK);
+	ck_assert_mem_eq((uint16_t *)(void *)out + 2, want_halves, sizeof want_halves);
+	assert_status(mxfp_rotate(&to_wide, &narrow, &frequency, 1, 6, &o), MXFP_OK);
+	ck_assert_mem_eq(out + 2, want_words, sizeof want_words);
+	assert_status(mxfp_rotate(&to_narrow, &narrow, &frequency, 1, 6, &o), MXFP_OK);
+	ck_assert_mem_eq((uint16_t *)(void *)out + 2, want_of_halves, sizeof want_of_halves);
+	suite_compared(16);
+}
+
+/* A limit of -0 is +0: gates above it become +0, ups of either sign a zero of theirs. An epsilon of -0 is +0, and 1 + no weight is none. */
+TEST(negative_zeros_of_options)
+{
+	static const uint32_t gates[] = {0x3F800000, 0xC0000000, 0x3F800000, 0xC0000000};
+	static const uint32_t ups[] = {0xC0A00000, 0xC0A00000, 0x40A00000, 0x40A00000};
+	static const uint32_t want[] = {0x80000000, 0, 0, 0x80000000}, ones[] = {0x3F800000, 0xBF800000, 0xBF800000, 0x3F800000};
+	static const uint32_t twos[] = {0x40000000, 0xC0000000, 0xC0000000, 0x40000000};
+	const float limit = -0.0F;
+	const struct mxfp_gate_options gate = {.limit = &limit};
+	const struct mxfp_norm_options norm = {.epsilon = -0.0, .weight_plus_one = true};
+	const struct mxfp_row_input g = {.data = gates}, u = {.data = ups}, t = {.data = twos};
+	const struct mxfp_row_output to = {.data = out};
+
+	assert_status(mxfp_gate(MXFP_FUNCTION_IDENTITY, &to, &g, &u, 1, 4, &gate), MXFP_OK);
+	ck_assert_mem_eq(out, want, sizeof want);
+	assert_status(mxfp_rms_norm(&to, &t, 1, 4, &norm), MXFP_OK);
+	ck_assert_mem_eq(out, ones, sizeof ones);
+	suite_compared(8);
+}
+
+/* Scales, sinks, factors and frequencies are numbers like others: NaN where one takes part, and what Inf gives. A parameter that is
+   not finite is refused, of functions that have none too. */
+TEST(numbers_of_options_that_are_not_finite)
+{
+	static const uint32_t not_finite[] = {0x7FC00000, 0x7F800000}, two[] = {0x40000000, 0x3F800000};
+	static const uint32_t nans[] = {0x7FC00000, 0x7FC00000};
+	const struct mxfp_row_input numbers = {.data = two};
+	const struct mxfp_row_output to = {.data = out};
+	float x_nan, x_inf, one = 1;
+
+	put(&x_nan, &not_finite[0], 1);
+	put(&x_inf, &not_finite[1], 1);
+	for (int i = 0; i < 2; i++) { /* Inf - Inf is NaN, too */
+		const struct mxfp_softmax_options o = {.scale = i == 0 ? &x_nan : &x_inf};
+
+		assert_status(mxfp_softmax(&to, &numbers, 1, 2, &o), MXFP_OK);
+		ck_assert_mem_eq(out, nans, sizeof nans);
+	}
+	assert_status(mxfp_softmax(&to, &numbers, 1, 2, &(struct mxfp_softmax_options){.sinks = &x_nan}), MXFP_OK);
+	ck_assert_mem_eq(out, nans, sizeof nans);
+	/* Of a sink of -Inf, which takes part with weight 0, nothing shows. */
+	put(&x_inf, &(uint32_t){0xFF800000}, 1);
+	assert_status(mxfp_softmax(&to, &numbers, 1, 1, &(struct mxfp_softmax_options){.sinks = &x_inf}), MXFP_OK);
+	ck_assert_mem_eq(out, &two[1], 4);
+	put(&x_inf, &not_finite[1], 1);
+	assert_status(mxfp_rotate(&to, &numbers, &x_nan, 1, 2, NULL), MXFP_OK);
+	ck_assert_mem_eq(out, nans, sizeof nans);
+	assert_status(mxfp_rotate(&to, &numbers, &x_inf, 1, 2, &(struct mxfp_rotate_options){.first_position = 1}), MXFP_OK);
+	ck_assert_mem_eq(out, nans, sizeof nans);
+	assert_status(mxfp_rotate(&to, &numbers, &one, 1, 2, &(struct mxfp_rotate_options){.attention_factor = &x_nan}), MXFP_OK);
+	ck_assert_mem_eq(out, nans, sizeof nans);
+	set_up();
+	refused(mxfp_gate(MXFP_FUNCTION_IDENTITY, &to, &in, &other, ROWS, COLS, &(struct mxfp_gate_options){.parameter = &x_inf}),
+	        MXFP_ERR_OPTION);
+	refused(mxfp_apply(MXFP_FUNCTION_EXP, &to, x, MXFP_FORMAT_F32, 0, ROWS, COLS, &(struct mxfp_apply_options){.parameter = &x_nan}),
+	        MXFP_ERR_OPTION);
+	suite_compared(13);
+}
+
+/* Numbers of a scaling at the ends of what is taken, for which everything is finite, and beside them. */
+TEST(ends_of_scalings)
+{
+	static const double least = 0x1p-100, most = 0x1p100, below = 0x1.fffffffffffffp-101, above = 0x1.0000000000001p100;
+	static const double bases[] = {0x1.000002p0, 3.4028234e38}, no_bases[] = {1, 1 + 1e-12, 0x1.000001p0, 3.5e38, -10000, 0};
+	float frequencies[32], factor;
+
+	for (int scaling = 0; scaling < 3; scaling++) {
+		struct mxfp_rotary_options o = {.scaling = (enum mxfp_rotary_scaling)scaling, .original_positions = UINT32_MAX};
+
+		for (int i = 0; i < 64; i++) {
+			o.base = bases[i & 1];
+			o.factor = i & 2 ? least : most;
+			o.low_freq_factor = i & 4 ? least : 1;
+			o.high_freq_factor = i & 8 ? 2 * o.low_freq_factor : most;
+			o.beta_fast = o.low_freq_factor;
+			o.beta_slow = o.high_freq_factor;
+			o.mscale = i & 16 ? least : most;
+			o.mscale_all_dim = i & 32 ? least : most;
+			o.no_truncate = i & 1;
+			assert_status(mxfp_rotary_frequencies(frequencies, &factor, 64, &o), MXFP_OK);
+			for (int k = 0; k < 32; k++)
+				ck_assert((mxfp_f32_bits(frequencies[k]) & 0x7FFFFFFF) < 0x7F800000);
+			ck_assert((mxfp_f32_bits(factor) & 0x7FFFFFFF) < 0x7F800000);
+			suite_compared(33);
+		}
+		for (unsigned i = 0; i < sizeof no_bases / sizeof no_bases[0]; i++) {
+			o.base = no_bases[i];
+			assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), MXFP_ERR_OPTION);
+		}
+		o.base = 10000;
+		for (int i = 0; i < 3; i++) {
+			const struct mxfp_rotary_options good = o;
+			const enum mxfp_status want = scaling == 0 ? MXFP_OK : MXFP_ERR_OPTION;
+
+			o.factor = i == 0 ? below : i == 1 ? above : -1;
+			assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), want);
+			o = good;
+			o.high_freq_factor = i == 0 ? above : i == 1 ? o.low_freq_factor : o.low_freq_factor + 0x1.8p-101;
+			o.beta_slow = i == 0 ? above : i == 1 ? below : -1;
+			assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), want);
+			o = good;
+			o.low_freq_factor = o.mscale = i == 0 ? below : i == 1 ? above : -1;
+			assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), want);
+			o = good;
+		}
+	}
+	suite_compared(3 * (6 + 9));
+}
+
+/* A size that no version has, the stride of one row, means and argmax without columns. */
+TEST(sizes_and_strides)
+{
+	const struct mxfp_row_output to = {.data = out};
+	struct mxfp_row_input src = {.data = x};
+
+	set_up();
+	for (src.size = 1; src.size < sizeof src; src.size++)
+		refused(mxfp_add(&to, &src, &other, ROWS, COLS, NULL), MXFP_ERR_OPTION);
+	src.size = 0;
+	src.stride = SIZE_MAX;
+	refused(mxfp_add(&to, &src, &other, 1, COLS, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_add(&to, &src, &other, 0, COLS, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_row_reduce(MXFP_REDUCTION_MEAN, out, &in, 0, 0, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_row_reduce(MXFP_REDUCTION_MAX, out, &in, 0, 0, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_row_argmax((size_t *)(void *)out, &in, 0, 0, NULL), MXFP_ERR_SIZE);
+	src.stride = SIZE_MAX / 4;
+	assert_status(mxfp_add(&to, &src, &other, 1, COLS, NULL), MXFP_OK);
+	struct mxfp_blocks b = {.format = MXFP_FORMAT_MXFP4, .rows = 1, .cols = COLS, .codes = codes, .codes_stride = SIZE_MAX,
+	                        .scales = scales, .scales_stride = SIZE_MAX};
+	assert_status(mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+	suite_compared(2);
+}
