@@ -80,10 +80,14 @@ def change(source, target, old, new):
     open(work + "/" + target, "wb").write(data.replace(old, new))
 change("biased.gguf", "equal.gguf", struct.pack("<3f", -0.0, -1, -2), struct.pack("<3f", -1000, -1000, -1000))
 change("w4.gguf", "pre.gguf", b"llama-bpe", b"llama-bpx")
+change("w4.gguf", "bytes.gguf", struct.pack("<Q", 3) + b"a b", struct.pack("<Q", 3) + b"\xFF b")
+change("w4.gguf", "tool.gguf", b"chat_template.tool", b"chat_template.toll")
 change("w4.gguf", "bos.gguf", b"bos_token_id" + struct.pack("<II", 4, 0), b"bos_token_id" + struct.pack("<II", 4, 99))
 END
 exits 3 "scores': are the same for tokens that merges make" convert "$work/equal.gguf" -o "$work/back/oss"
 exits 3 "'llama-bpx' is not known as the pre_tokenizer" convert "$work/pre.gguf" -o "$work/back/oss"
+exits 3 "merges': element 0 is not UTF-8 without NUL" convert "$work/bytes.gguf" -o "$work/back/oss"
+exits 3 "names 'tool', whose template is not there" convert "$work/tool.gguf" -o "$work/back/oss"
 exits 3 "bos_token_id': is no token" convert "$work/bos.gguf" -o "$work/back/oss"
 check "an output of what was refused" test ! -e "$work/back/oss" -a ! -e "$work/back/oss.partial" -a ! -e "$work/back/oss.gguf"
 
