@@ -13,10 +13,16 @@
 enum { BLOCK = 16, N_BLOCKS = 4, PIECE = EXHAUSTIVE_PIECE, SAMPLE = 509, SIGNIFICAND_BITS = 23 };
 
 struct sweep {
-	const struct exhaustive_case *c;
+	const struct exhaustive_case *tiers;
+	size_t n_tiers;
 	enum mxfp_recipe recipe;
 	size_t every;
-	atomic_uint *n_wrong;
+	atomic_uint *n_wrong; /* by tier */
+};
+
+/* What the bytes of a tensor must be: one of two each, which are the same unless the recipe chooses. */
+struct expected {
+	uint8_t scales[N_BLOCKS], others[N_BLOCKS];
 };
 
 /* Numbers of a tensor with this largest magnitude: blocks begin with it, with what is 2.5 steps of ue4m3 below it, with
@@ -47,33 +53,45 @@ static uint8_t byte_at_four(enum mxfp_recipe recipe, const struct mxfp_nvfp4_ten
 	                                      &counts);
 }
 
-static bool is_wrong(const struct sweep *s, const struct mxfp_quantize_job *job, uint32_t x[N_BLOCKS][BLOCK])
+static void expect(const struct sweep *s, const struct mxfp_quantize_job *job, uint32_t x[N_BLOCKS][BLOCK],
+                   struct expected *expected)
 {
 	const struct mxfp_nvfp4_tensor t = mxfp_nvfp4_tensor_ref(s->recipe, job->tensor_amax);
-	uint8_t scales[N_BLOCKS], codes[N_BLOCKS * BLOCK / 2];
+	uint8_t codes[N_BLOCKS * BLOCK / 2];
 	struct mxfp_quantize_job whole = *job;
 
 	if (mxfp_nvfp4_chooses(s->recipe) && job->tensor_amax % SAMPLE == 0) {
-		whole.scales = scales;
+		whole.scales = expected->scales;
 		whole.codes = codes;
 		mxfp_quantize_nvfp4_ref(&whole);
-		return memcmp(scales, job->scales, sizeof scales) != 0;
+		memcpy(expected->others, expected->scales, sizeof expected->others);
+		return;
 	}
 	for (int b = 0; b < N_BLOCKS; b++) {
 		uint32_t amax = x[b][0] & INT32_MAX;
 
-		if (job->scales[b] != mxfp_nvfp4_block_scale_ref(s->recipe, &t, amax) &&
-		    (!mxfp_nvfp4_chooses(s->recipe) || job->scales[b] != byte_at_four(s->recipe, &t, amax)))
-			return true;
+		expected->scales[b] = expected->others[b] = mxfp_nvfp4_block_scale_ref(s->recipe, &t, amax);
+		if (mxfp_nvfp4_chooses(s->recipe))
+			expected->others[b] = byte_at_four(s->recipe, &t, amax);
 	}
+}
+
+static bool is_wrong(const struct expected *expected, const uint8_t *scales)
+{
+	for (int b = 0; b < N_BLOCKS; b++)
+		if (scales[b] != expected->scales[b] && scales[b] != expected->others[b])
+			return true;
 	return false;
 }
 
+/* A tier is not run on after its first wrong tensor of a piece. */
 static void run_piece(void *context, size_t piece)
 {
 	const struct sweep *s = context;
 	uint32_t x[N_BLOCKS][BLOCK];
 	uint8_t scales[N_BLOCKS], codes[N_BLOCKS * BLOCK / 2];
+	bool wrong[EXHAUSTIVE_MAX_TIERS] = {false};
+	struct expected expected;
 	struct mxfp_counts counts = {0};
 	struct mxfp_quantize_job job = {
 		.format = MXFP_FORMAT_NVFP4,
@@ -93,20 +111,26 @@ static void run_piece(void *context, size_t piece)
 	for (uint32_t i = 0; i < PIECE; i++) {
 		job.tensor_amax = (uint32_t)(piece * s->every) * PIECE + i;
 		fill(x, job.tensor_amax);
-		s->c->table->quantize[MXFP_FORMAT_NVFP4](&job);
-		if (is_wrong(s, &job, x)) {
-			exhaustive_wrong(s->c, s->n_wrong, "scales of the tensor with amax", job.tensor_amax);
-			return;
+		expect(s, &job, x, &expected);
+		for (size_t tier = 0; tier < s->n_tiers; tier++) {
+			if (wrong[tier])
+				continue;
+			s->tiers[tier].table->quantize[MXFP_FORMAT_NVFP4](&job);
+			wrong[tier] = is_wrong(&expected, scales);
+			if (wrong[tier])
+				exhaustive_wrong(&s->tiers[tier], &s->n_wrong[tier], "scales of the tensor with amax", job.tensor_amax);
 		}
 	}
 }
 
-struct exhaustive_result exhaustive_nvfp4(const struct exhaustive_case *c, enum mxfp_recipe recipe, size_t every)
+void exhaustive_nvfp4(const struct exhaustive_case *tiers, size_t n, enum mxfp_recipe recipe, size_t every,
+                      struct exhaustive_result *results)
 {
-	atomic_uint n_wrong = 0;
-	struct sweep s = {.c = c, .recipe = recipe, .every = every, .n_wrong = &n_wrong};
+	atomic_uint n_wrong[EXHAUSTIVE_MAX_TIERS] = {0};
+	struct sweep s = {.tiers = tiers, .n_tiers = n, .recipe = recipe, .every = every, .n_wrong = n_wrong};
 	size_t pieces = (F32_INF / PIECE + every - 1) / every;
 
-	mxfp_parallel_for(&(struct mxfp_exec){.threads = c->workers}, pieces, run_piece, &s);
-	return (struct exhaustive_result){(uint64_t)pieces * PIECE, n_wrong};
+	mxfp_parallel_for(&(struct mxfp_exec){.threads = tiers->workers}, pieces, run_piece, &s);
+	for (size_t tier = 0; tier < n; tier++)
+		results[tier] = (struct exhaustive_result){(uint64_t)pieces * PIECE, n_wrong[tier]};
 }
