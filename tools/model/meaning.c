@@ -1261,6 +1261,8 @@ static int pass_over(void *context, const struct meaning_fact *fact, struct erro
 int meaning_note(struct model *model, struct error *error)
 {
 	struct listing l = {.model = model, .reader = pass_over, .error = error};
+
+	model->tells_faults = true;
 	int code = list(&l);
 
 	model->formats = l.formats;

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -255,7 +256,8 @@ static int set_squares(struct quantized *q, const char *name, struct error *erro
 	return EXIT_OK;
 }
 
-static int read_tensor_scale(struct quantized *q, struct error *error)
+/* One with which no code stands for a number is refused, unless the caller tells what is wrong. */
+static int read_tensor_scale(struct quantized *q, bool tells_faults, struct error *error)
 {
 	const struct tensor *scale = q->parts[LAYOUT_TENSOR_SCALE];
 	const struct file *file = q->files[LAYOUT_TENSOR_SCALE];
@@ -277,6 +279,8 @@ static int read_tensor_scale(struct quantized *q, struct error *error)
 		return fail_tensor(error, file->path, scale->name, "is not one F32 number, as a tensor scale is; write the file again");
 	int code = file_read(file, scale, 0, &q->tensor_scale, sizeof q->tensor_scale, error);
 	dtype_swap(DTYPE_F32, &q->tensor_scale, sizeof q->tensor_scale);
+	if (code == EXIT_OK && !tells_faults && (!isfinite(q->tensor_scale) || (q->tensor_scale == 0 && q->choice.layout->divides)))
+		code = fail_tensor(error, file->path, scale->name, "is %g, which is no tensor scale; write the file again", (double)q->tensor_scale);
 	return code;
 }
 
@@ -381,7 +385,7 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 		code = set_transposed(quantized, model, name, error);
 	if (code == EXIT_OK)
 		code = set_squares(quantized, name, error);
-	return code != EXIT_OK ? code : read_tensor_scale(quantized, error);
+	return code != EXIT_OK ? code : read_tensor_scale(quantized, model->tells_faults, error);
 }
 
 /* The search for the quantized tensor that a tensor is a part of. */
