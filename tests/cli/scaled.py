@@ -1,29 +1,21 @@
 # SPDX-License-Identifier: MIT
 """scaled.py MXFP WORK: 8-bit floats with scales as their makers publish them. Numbers that are expected are those of transformers'
 Fp8Dequantize, RN32(code * scale), worked out here; bf16 are these rounded. WORK has the model of small_llama.py."""
-import json, os, random, shutil, struct, subprocess, sys
+import json, os, random, shutil, struct
 
+import checked
+from checked import WORK, check, finish
 from safetensors_file import bf16, bf16_bytes, f32_bytes, read_safetensors, write_safetensors
 
-MXFP, WORK = sys.argv[1], sys.argv[2]
 os.chdir(WORK)
-checks = failures = 0
 draw = random.Random(17)
 W = "model.layers.0.mlp.up_proj.weight"
 CODES = [c for c in range(256) if c & 127 != 127]
 
 
-def check(what, good, got=""):
-    global checks, failures
-    checks += 1
-    if not good:
-        failures += 1
-        print("FAIL: %s %s" % (what, got))
-
-
 def run(*arguments):
-    p = subprocess.run([MXFP, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    return p.returncode, p.stdout, p.stderr.strip()
+    code, out, error = checked.run(*arguments)
+    return code, out, error.strip()
 
 
 def f32(x):
@@ -346,5 +338,4 @@ tensors.update({"layers.0.hc_attn_scale": ("F32", (3,), ones(3)), "layers.0.attn
 write("m", tensors, section)
 code, _, error = run("dequantize", "m", "-o", "f32", "-f", "-q")
 check("parameters", code == 0 and {"layers.0.hc_attn_scale", "layers.0.attn.q_norm.scale"} < set(read_safetensors("f32/model.safetensors")), error)
-print("%d checks, %d failures" % (checks, failures))
-sys.exit(failures > 0)
+finish()
