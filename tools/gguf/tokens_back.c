@@ -15,6 +15,7 @@
 
 #include "eval/utf8.h"
 #include "eval/vocabulary.h"
+#include "gguf/pre_name.h"
 #include "io/file_gguf.h"
 #include "io/json.h"
 
@@ -22,15 +23,6 @@
 #define SPACE "\xE2\x96\x81"
 
 enum token_type { TYPE_NORMAL = 1, TYPE_UNKNOWN, TYPE_CONTROL, TYPE_USER_DEFINED, TYPE_UNUSED, TYPE_BYTE };
-
-static const struct {
-	const char *name;
-	bool ignores_merges;
-	const char *steps;
-} pre_names[] = {
-#define PRE_NAME(name, ignores_merges, steps) {name, ignores_merges, steps},
-#include "gguf/pre_name.def"
-};
 
 struct making {
 	const struct file *file;
@@ -341,7 +333,7 @@ static int find_pre(const struct making *m, size_t *row)
 	bool found;
 	int code = gguf_find_string(m->file, KEY("pre"), &name, &found, m->error);
 
-	for (size_t i = 0; code == EXIT_OK && i < sizeof pre_names / sizeof pre_names[0]; i++)
+	for (size_t i = 0; code == EXIT_OK && pre_names[i].name != NULL; i++)
 		if (strcmp(pre_names[i].name, name) == 0) {
 			*row = i;
 			return EXIT_OK;
