@@ -90,7 +90,7 @@ static int compile_entries(struct entries *entries, const char *where, struct er
 		}
 	int code = patterns_compile(&entries->expressions, entries->texts, n, where, error);
 	if (code == EXIT_OK)
-		code = patterns_compile(&entries->names, entries->texts + n, entries->n - n, where, error);
+		code = patterns_compile(&entries->names, n < entries->n ? entries->texts + n : NULL, entries->n - n, where, error);
 	return code == EXIT_USAGE ? EXIT_INPUT : code;
 }
 
