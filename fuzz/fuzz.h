@@ -37,6 +37,14 @@ static inline uint8_t fuzz_byte(struct fuzz_bytes *bytes)
 	return *bytes->data++;
 }
 
+/* A length of what follows, in two bytes. */
+static inline size_t fuzz_length(struct fuzz_bytes *bytes)
+{
+	const size_t low = fuzz_byte(bytes);
+
+	return low + 256 * (size_t)fuzz_byte(bytes);
+}
+
 /* Reads n bytes; bytes beyond the end of the input are 0. */
 static inline void fuzz_take(struct fuzz_bytes *bytes, void *out, size_t n)
 {

@@ -15,7 +15,7 @@ Parts, with random inputs of a seed that is printed; MXFP_TEST_SEED sets it:
   debian      scripts/check.sh in a bare Debian 12 and 13 (needs root)
   emulated    aarch64, s390x and old x86 CPUs under qemu (needs Debian)
   interop     other programs read and write files, and run models (needs MXFP_LAB)
-  exhaustive  all inputs, on every tier
+  exhaustive  all inputs, on every tier; MXFP_TEST_PART=K/N runs part K of N
 
 Without PART all run, one after the other; one that cannot run says why. The output of each is in build-all/PART.log.'
 case ${1-} in

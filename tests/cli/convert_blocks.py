@@ -10,24 +10,16 @@ import json
 import os
 import random
 import struct
-import subprocess
 import sys
 from fractions import Fraction
 
+from checked import WORK, check, finish, run
 from safetensors_file import read_safetensors, write_safetensors
 
-MXFP, WORK, BLOCKS = sys.argv[1], sys.argv[2], int(sys.argv[3])
+BLOCKS = int(sys.argv[3])
 SEED = int(sys.argv[4]) if len(sys.argv) > 4 else 1
 UNIT = 1200  # numbers are multiples of 2^-UNIT
 NAN, INF = "nan", "inf"
-failed = 0
-
-
-def check(what, good, text=""):
-    global failed
-    if not good:
-        failed += 1
-        print("FAIL: %s %s" % (what, text))
 
 
 def minifloat(exponent_bits, significand_bits, bias, special):
@@ -196,11 +188,6 @@ def read_model(path, name):
         factor = 1 / Fraction(divisor)
     size, n = 32 * bits // 8, 32 // length
     return [(unpack(codes[i * size:(i + 1) * size], bits), list(scales[i * n:(i + 1) * n])) for i in range(len(scales) // n)], factor
-
-
-def run(*arguments):
-    done = subprocess.run([MXFP, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
-    return done.returncode, done.stdout, done.stderr
 
 
 def expected_scale(target, held, codes, scales, source, factor, to_factor):
@@ -391,7 +378,7 @@ def main():
             if source != target:
                 n = pair(source, target, r)
                 print("%-10s %-10s %s of %d exact" % (source, target, n, BLOCKS))
-    sys.exit(1 if failed else 0)
+    finish()
 
 
 main()

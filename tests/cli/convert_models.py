@@ -5,25 +5,11 @@ import json
 import os
 import struct
 import subprocess
-import sys
 
+from checked import WORK, check, finish, run
 from safetensors_file import f32_bytes, read_safetensors, write_safetensors
 
-MXFP, WORK = sys.argv[1:3]
 OUT = WORK + "/out"
-failed = 0
-
-
-def check(what, good, text=""):
-    global failed
-    if not good:
-        failed += 1
-        print("FAIL: %s: %s" % (what, text))
-
-
-def run(*arguments, **more):
-    done = subprocess.run([MXFP, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, **more)
-    return done.returncode, done.stdout, done.stderr
 
 
 def remove(path):
@@ -199,4 +185,4 @@ n = experts * layers * (5760 + 2880) * 2880 // 32
 check("gpt-oss", code == 0 and json.loads(out)["summary"]["blocks"]["exact"] == n and n * 32 // experts * 24 // layers == 597196800, out[:500] + error)
 remove(OUT + ".safetensors")
 
-sys.exit(1 if failed else 0)
+finish()

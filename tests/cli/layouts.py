@@ -1,27 +1,13 @@
 # SPDX-License-Identifier: MIT
 """layouts.py MXFP WORK: small models in layouts that other programs publish, their bytes made here from the loaders'
 definitions, and the numbers worked out from these. Near misses are refused by name."""
-import json, math, os, random, shutil, struct, subprocess, sys
+import json, math, os, random, shutil, struct
 
+from checked import WORK, check, finish, run
 from safetensors_file import f32_bytes, read_safetensors, write_safetensors
 
-MXFP, WORK = sys.argv[1], sys.argv[2]
 MODEL, OUT, BACK = WORK + "/model", WORK + "/out", WORK + "/back"
-checks = failures = 0
 draw = random.Random(39)
-
-
-def check(what, good, got=""):
-    global checks, failures
-    checks += 1
-    if not good:
-        failures += 1
-        print("FAIL: %s %s" % (what, got))
-
-
-def run(*arguments):
-    p = subprocess.run([MXFP, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    return p.returncode, p.stdout, p.stderr
 
 
 def remove(*paths):
@@ -645,5 +631,4 @@ for what, tensors, config in (("FP8", {DOWN + ".weight": grid.weight(), DOWN + S
     check(what + ": gemm", list(read_safetensors(WORK + "/c.safetensors").values()) == list(read_safetensors(WORK + "/d.safetensors").values()))
     remove(OUT, OUT + "2", BACK)
 
-print("%d checks, %d failed" % (checks, failures))
-sys.exit(failures != 0)
+finish()

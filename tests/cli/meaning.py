@@ -3,23 +3,9 @@
 reads of them, or that it refuses them by name. Numbers that are expected are worked out here from the formats' definitions."""
 import copy, json, math, os, random, shutil, struct, subprocess, sys
 
+from checked import WORK, check, finish, run
 from safetensors_file import bf16_bytes, f32_bytes, read_safetensors, write_safetensors
 
-MXFP, WORK = sys.argv[1], sys.argv[2]
-checks = failures = 0
-
-
-def check(what, good, got=""):
-    global checks, failures
-    checks += 1
-    if not good:
-        failures += 1
-        print("FAIL: %s %s" % (what, got))
-
-
-def run(*arguments):
-    p = subprocess.run([MXFP, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    return p.returncode, p.stdout, p.stderr
 
 
 def refused(what, part, *arguments):
@@ -522,5 +508,4 @@ for weight_map in ({"x.weight": B, "y.weight": B}, {"x.weight": B, "y.weight": B
     refused("an index that sends a tensor where it is not", "does not hold it; correct weight_map", "quantize", MODEL, "-o",
             OUT)
 
-print("%d checks, %d failures" % (checks, failures))
-sys.exit(failures != 0)
+finish()

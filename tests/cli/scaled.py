@@ -1,29 +1,21 @@
 # SPDX-License-Identifier: MIT
 """scaled.py MXFP WORK: 8-bit floats with scales as their makers publish them. Numbers that are expected are those of transformers'
 Fp8Dequantize, RN32(code * scale), worked out here; bf16 are these rounded. WORK has the model of small_llama.py."""
-import json, os, random, shutil, struct, subprocess, sys
+import json, os, random, shutil, struct
 
+import checked
+from checked import WORK, check, finish
 from safetensors_file import bf16, bf16_bytes, f32_bytes, read_safetensors, write_safetensors
 
-MXFP, WORK = sys.argv[1], sys.argv[2]
 os.chdir(WORK)
-checks = failures = 0
 draw = random.Random(17)
 W = "model.layers.0.mlp.up_proj.weight"
 CODES = [c for c in range(256) if c & 127 != 127]
 
 
-def check(what, good, got=""):
-    global checks, failures
-    checks += 1
-    if not good:
-        failures += 1
-        print("FAIL: %s %s" % (what, got))
-
-
 def run(*arguments):
-    p = subprocess.run([MXFP, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    return p.returncode, p.stdout, p.stderr.strip()
+    code, out, error = checked.run(*arguments)
+    return code, out, error.strip()
 
 
 def f32(x):
@@ -281,6 +273,31 @@ def refused(what, part, tensors, section, command="dequantize", path="m"):
     check(what, code == 3 and part in error and "\n" not in error and not os.path.exists("none"), "exit %d: %s" % (code, error))
 
 
+# Whatever is asked for.
+COMMANDS = (("dequantize", "m", "-o", "none", "-q"), ("quantize", "m", "-o", "none", "-q"), ("convert", "m", "-o", "none", "-q", "--layout", "modelopt"),
+            ("convert", "m", "-o", "none", "-q", "--to", "mxfp8", "--allow-rounding"))
+
+
+def refused_by_all(what, part, tensors, section, **config):
+    write("m", tensors if isinstance(tensors, dict) else {}, section)
+    if not isinstance(tensors, dict):
+        open("m/model.safetensors", "wb").write(tensors)
+    if config:
+        json.dump(dict({"model_type": "llama", "quantization_config": section}, **config), open("m/config.json", "w"))
+    shutil.rmtree("none", ignore_errors=True)
+    for command in COMMANDS:
+        code, out, error = run(*command)
+        # No layout moves codes whose scales are numbers, whatever they are.
+        told = part in error or ("--to" not in command and command[0] == "convert" and "nothing in it is quantized in a layout" in error)
+        check("%s: %s" % (what, command[0]), code == 3 and told and "\n" not in error and not out, "exit %d: %s" % (code, error))
+        check("%s: %s writes" % (what, command[0]), not os.path.exists("none") and not os.path.exists("none.partial"))
+
+
+def header(shape, n=64, dtype="F8_E4M3"):
+    text = json.dumps({W: {"dtype": dtype, "shape": shape, "data_offsets": [0, n]}}).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(n)
+
+
 def with_scales(dtype, shape, data, codes=("F8_E4M3", (200, 320), bytes(200 * 320)), name=W + "_scale_inv"):
     return {W: codes, name: (dtype, shape, data)}
 
@@ -332,11 +349,57 @@ write("m", {W: ("F8_E4M3", (48, 64), codes), W + "_scale": ("U8", (48, 2), bytes
 code, _, error = run("dequantize", "m", "-o", "f32", "-f", "-q", "--to", "f32")
 check("Quark, MXFP8", code == 0 and read_safetensors("f32/model.safetensors")[W][2] == f32_bytes([E4M3[c] * (0.5, 4.0)[i // 32 % 2] for i, c in enumerate(codes)]), error)
 refused("FNUZ", "F8_E4M3FNUZ", {W: ("F8_E4M3FNUZ", (32, 32), bytes(1024)), W + "_scale": ("F32", (), ones(1))}, None)
+# Shapes, grids, blocks and scales that are none.
+eights, six = ("F8_E4M3", (64, 96), bytes(64 * 96)), lambda x=1.0: f32_bytes([x] * 6)
+grid = lambda dtype="F32", shape=(2, 3), data=six(): {W: eights, W + "_scale_inv": (dtype, shape, data)}
+mx4 = lambda scale=("U8", (64, 3), bytes([127] * 192)), codes=("U8", (64, 48), bytes(64 * 48)): {W + "_packed": codes, W + "_scale": scale}
+nv4 = lambda x, dtype="F32": dict(mx4(("F8_E4M3", (64, 6), bytes([0x38] * 384))), **{W + "_global_scale": (dtype, (len(x),), f32_bytes(x) if dtype == "F32" else bf16_bytes(x))})
+mo4 = lambda x: {W: ("U8", (64, 48), bytes(64 * 48)), W + "_scale": ("F8_E4M3", (64, 6), bytes([0x38] * 384)), W + "_scale_2": ("F32", (), f32_bytes([x]))}
+
+
+def four(group, bits=4, form="mxfp4-pack-quantized", strategy="group"):
+    section = ct(strategy)
+    section["format"] = form
+    section["config_groups"]["group_0"]["weights"].update(num_bits=bits, group_size=group)
+    return section
+
+
+nan, inf = float("nan"), float("inf")
+nv = four(16, form="nvfp4-pack-quantized", strategy="tensor_group")
+for what, part, tensors, section in (
+        ("a shape of 2^64", "is too large", header([2**32, 2**32]), fp8([32, 32])), ("a dimension of 2^63", "too big integer", header([2**63, 2]), fp8([32, 32])),
+        ("a dimension below 0", "not negative", header([-8, -8]), fp8([32, 32])), ("a text as a dimension", "a whole number", header(["8", 8]), fp8([32, 32])),
+        ("a real dimension", "a whole number", header([8.0, 8]), fp8([32, 32])),
+        ("a block of 2^64", "weight_block_size", grid(), fp8([2**64, 128])), ("blocks below 0", "weight_block_size", grid(), fp8([-32, -32])),
+        ("texts as a block", "weight_block_size", grid(), fp8(["32", "32"])), ("a block of reals", "weight_block_size", grid(), fp8([32.0, 32.0])),
+        ("a block that is an object", "weight_block_size", grid(), fp8({"n": 32})), ("a block of true", "weight_block_size", grid(), fp8([True, True])),
+        ("an Inf below 0", "element 0 is Inf", grid(data=six(-inf)), fp8([32, 32])), ("an empty grid", "does not fit", grid(shape=(0, 3), data=b""), fp8([32, 32])),
+        ("a grid of 5 x 7", "does not divide", grid(shape=(5, 7), data=f32_bytes([1.0] * 35)), fp8([32, 32])),
+        ("scales of integers", "does not fit", grid("I32"), fp8([32, 32])), ("scales of truth", "scales BOOL", grid("BOOL", data=bytes(6)), fp8([32, 32])),
+        ("scales of FP8", "scales F8_E4M3", grid("F8_E4M3", data=bytes(6)), fp8([32, 32])),
+        ("exponents, 5 x 7", "scales F8_E8M0 [5, 7]", {W: eights, W[:-6] + "scale": ("F8_E8M0", (5, 7), bytes(35))}, fp8([32, 32], scale_fmt="ue8m0")),
+        ("MXFP4, scales in a row", "scales U8 [192]", mx4(("U8", (192,), bytes(192))), four(32)), ("MXFP4, too few scales", "scales U8 [64, 2]", mx4(("U8", (64, 2), bytes(128))), four(32)),
+        ("MXFP4, scales of numbers", "scales F32", mx4(("F32", (64, 3), f32_bytes([1.0] * 192))), four(32)), ("MXFP4, codes in a row", "U8 [3072]", mx4(codes=("U8", (3072,), bytes(3072))), four(32)),
+        ("groups of 0", "group_size", mx4(), four(0)), ("groups below 0", "group_size", mx4(), four(-32)), ("groups of 2^63 - 1", "group_size", mx4(), four(2**63 - 1)),
+        ("groups of a text", "config_groups.group_0.weights", mx4(), four("32")), ("no bits", "num_bits", mx4(), four(32, 0)), ("a text of bits", "config_groups.group_0.weights", mx4(), four(32, "4")),
+        ("a tensor scale of NaN", "is nan, which is no tensor scale", nv4([nan]), nv), ("a tensor scale of Inf", "is inf, which is no tensor scale", nv4([inf]), nv),
+        ("a tensor scale that divides by 0", "is 0, which is no tensor scale", nv4([0.0]), nv), ("two tensor scales", "is not one F32 number", nv4([1.0, 1.0]), nv),
+        ("a tensor scale of BF16", "is not one F32 number", nv4([1.0], "BF16"), nv), ("a factor of NaN", "is nan, which is no tensor scale", mo4(nan), modelopt("NVFP4")),
+        ("a factor of -Inf", "is -inf, which is no tensor scale", mo4(-inf), modelopt("NVFP4")), ("groups of ModelOpt below 0", "group_size", mo4(1.0), dict(modelopt("NVFP4"), group_size=-16)),
+        ("groups that are a list", "config_groups", mx4(), dict(four(32), config_groups=[1])), ("a number as a method", "quant_method", grid(), {"quant_method": 8}),
+        ("a list as a section", "quant_method", grid(), [1, 2]), ("a number as an algorithm", "quant_algo", mo4(1.0), modelopt(8))):
+    refused_by_all(what, part, tensors, section)
+for what, part, section in (("bits below 0", "bits", {"group_size": 32, "bits": -4, "mode": "mxfp4"}), ("MLX's groups of 0", "group_size", {"group_size": 0, "bits": 4, "mode": "mxfp4"}),
+                            ("a number as a mode", "mode", {"group_size": 32, "bits": 4, "mode": 4}), ("a list of MLX", "quantization", [1])):
+    refused_by_all(what, part, {W: ("U32", (64, 12), bytes(64 * 48)), W[:-6] + "scales": ("U8", (64, 3), bytes([127] * 192))}, None, quantization=section, quantization_config=None)
+# A factor of 0 is that of a tensor of zeros, as ModelOpt writes it.
+write("m", mo4(0.0), modelopt("NVFP4"))
+code, _, error = run("dequantize", "m", "-o", "f32", "-f", "-q", "--to", "f32")
+check("a factor of 0", code == 0 and read_safetensors("f32/model.safetensors")[W][2] == bytes(64 * 96 * 4), error)
 # Parameters that are called so are no scales.
 tensors, section, numbers = make(CASES[3])
 tensors.update({"layers.0.hc_attn_scale": ("F32", (3,), ones(3)), "layers.0.attn.q_norm.weight": ("F32", (4,), ones(4)), "layers.0.attn.q_norm.scale": ("F32", (4,), ones(4))})
 write("m", tensors, section)
 code, _, error = run("dequantize", "m", "-o", "f32", "-f", "-q")
 check("parameters", code == 0 and {"layers.0.hc_attn_scale", "layers.0.attn.q_norm.scale"} < set(read_safetensors("f32/model.safetensors")), error)
-print("%d checks, %d failures" % (checks, failures))
-sys.exit(failures > 0)
+finish()

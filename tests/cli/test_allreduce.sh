@@ -191,11 +191,11 @@ for EXTRA in "--payload bf16" "--numbers 4999" "--steps 3" --error-feedback "--s
 done
 EXTRA=
 
-# signal SIGNALS...: to the victim, once it has computed for a second, so that it is past the start of MPI, however
-# slow that is. Notes each that was sent.
+# signal SIGNALS...: to the victim, once it has computed for half a second, several times what the start of MPI takes, however
+# busy the machine is. Notes each that was sent.
 signal() {
 	local tries=0
-	until [ -s "$work/pid" ] && [ "$(awk '{ print $14 + $15 }' "/proc/$(cat "$work/pid")/stat")" -ge 100 ]; do
+	until [ -s "$work/pid" ] && [ "$(awk '{ print $14 + $15 }' "/proc/$(cat "$work/pid")/stat")" -ge 50 ]; do
 		[ $tries -lt 900 ] || return
 		sleep 0.1
 		tries=$((tries + 1))
@@ -236,11 +236,11 @@ END
 chmod +x "$work/late"
 rm -f "$work/pid" "$work/sent"
 signal STOP CONT &
-ranks 3 0 --steps 7000 --numbers 5000 --payload mxfp4 --json --timeout 30
+ranks 3 0 --steps 2500 --numbers 5000 --payload mxfp4 --json --timeout 30
 wait
 late=$(fact "p[0]['xxh3_64']")
 same "signals sent" "STOP CONT" "$(xargs <"$work/sent")"
-exits 0 "" allreduce --steps 7000 --numbers 5000 --ranks 3 --payload mxfp4 --json
+exits 0 "" allreduce --steps 2500 --numbers 5000 --ranks 3 --payload mxfp4 --json
 same "a rank that was stopped and goes on" "$(fact "p[0]['xxh3_64']")" "$late"
 timeout -k 5 60 mpiexec -n 3 "$work/late" allreduce --steps 300 --numbers 5000 --payload mxfp4 --json >"$work/out" 2>"$work/error"
 same "a rank that starts late" "$hash" "$(fact "p[0]['xxh3_64']")"

@@ -124,6 +124,8 @@ change("nvmoe.gguf", "fewer.gguf", b"blk.0.ffn_up_exps.scale" + struct.pack("<IQ
 scale = lambda *x: struct.pack("<4f", *x)
 ups = [0.03 + 0.01 * e + 1 / 64 for e in range(4)]
 change("nvmoe.gguf", "nan.gguf", scale(*ups), scale(ups[0], ups[1], float("nan"), ups[3]))
+change("w4.gguf", "bytes.gguf", struct.pack("<Q", 3) + b"a b", struct.pack("<Q", 3) + b"\xFF b")
+change("w4.gguf", "tool.gguf", b"chat_template.tool", b"chat_template.toll")
 change("w4.gguf", "bos.gguf", b"bos_token_id" + struct.pack("<II", 4, 0), b"bos_token_id" + struct.pack("<II", 4, 99))
 END
 exits 3 "has no tensor 'blk.1.ffn_up_exps.bias'" convert "$work/unbiased.gguf" -o "$work/back/oss" --layout gpt-oss --allow-unknown bibs
@@ -135,6 +137,8 @@ done
 has "a NaN among tensor scales" "$("$mxfp" lint "$work/nan.gguf" -q)" "number 3 of them is nan"
 exits 3 "scores': are the same for tokens that merges make" convert "$work/equal.gguf" -o "$work/back/oss"
 exits 3 "'llama-bpx' is not known as the pre_tokenizer" convert "$work/pre.gguf" -o "$work/back/oss"
+exits 3 "merges': element 0 is not UTF-8 without NUL" convert "$work/bytes.gguf" -o "$work/back/oss"
+exits 3 "names 'tool', whose template is not there" convert "$work/tool.gguf" -o "$work/back/oss"
 exits 3 "bos_token_id': is no token" convert "$work/bos.gguf" -o "$work/back/oss"
 check "an output of what was refused" test ! -e "$work/back/oss" -a ! -e "$work/back/oss.partial" -a ! -e "$work/back/oss.gguf"
 

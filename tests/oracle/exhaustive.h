@@ -11,7 +11,8 @@
 
 enum {
 	EXHAUSTIVE_PIECE = 1 << 16, /* numbers that a thread converts in one call */
-	EXHAUSTIVE_N_SHOWN = 10     /* wrong pieces of a case that are printed */
+	EXHAUSTIVE_N_SHOWN = 10,    /* wrong pieces of a case that are printed */
+	EXHAUSTIVE_MAX_TIERS = 32
 };
 
 /* A tier and a conversion. */
@@ -39,13 +40,15 @@ struct exhaustive_result exhaustive_sample(const struct exhaustive_case *c);
 /* All numbers of a format of at most 19 bits in every mode, overflow mode and sign of zero against the reference. */
 struct exhaustive_result exhaustive_narrow(const struct exhaustive_case *c);
 
-/* The scale bytes of NVFP4 tensors against the reference: for every finite largest magnitude, or in each `every`-th
-   piece of them. */
-struct exhaustive_result exhaustive_nvfp4(const struct exhaustive_case *c, enum mxfp_recipe recipe, size_t every);
+/* The scale bytes of NVFP4 tensors on n tiers against the reference, computed once: for every finite largest magnitude, or in
+   each `every`-th piece of them. */
+void exhaustive_nvfp4(const struct exhaustive_case *tiers, size_t n, enum mxfp_recipe recipe, size_t every,
+                      struct exhaustive_result *results);
 
-/* A function of one number with its default parameter: all 2^32 arguments, or each `every`-th piece of them. Prints how many
-   of the expected values needed MPFR. */
-struct exhaustive_result exhaustive_function(const struct exhaustive_case *c, enum mxfp_function function, size_t every);
+/* A function of one number with its default parameter on n tiers against values computed once: all 2^32 arguments, or each
+   `every`-th piece of them. Prints how many of the expected values needed MPFR. */
+void exhaustive_function(const struct exhaustive_case *tiers, size_t n, enum mxfp_function function, size_t every,
+                         struct exhaustive_result *results);
 
 /* Converts a piece by the case's kernel, or the reference's. */
 void exhaustive_convert(const struct exhaustive_case *c, const struct mxfp_kernels *table,

@@ -367,6 +367,7 @@ static int look_again(const struct fixing *f, struct error *error)
 	lint.model = &model;
 	if (code == EXIT_OK)
 		code = meaning_note(&model, error);
+	model.tells_faults = true;
 	if (code == EXIT_OK)
 		code = lint_run(&lint, error);
 	f->fix->n_found = lint.counts[LINT_SEVERITY_ERROR] + lint.counts[LINT_SEVERITY_WARNING];
@@ -397,7 +398,7 @@ static int make(struct fixing *f, json_t *fingerprint, struct error *error)
 {
 	const struct lint_settings *settings = f->lint->settings;
 	const struct model *model = f->lint->model;
-	const struct partial_target target = {settings->out, !model->is_directory, settings->force, false, true};
+	const struct partial_target target = {settings->out, !model->is_directory, settings->force, false, true, NULL};
 	int code = carry_list(&f->fix->carry, model, error);
 
 	if (code == EXIT_OK && f->fix->carry.n > 0 && (f->carried = carry_text(&f->fix->carry)) == NULL)

@@ -66,7 +66,7 @@ int module_list_compile(struct module_list *list, const char *where, struct erro
 		}
 	int code = patterns_compile(&list->expressions, list->texts, n, where, error);
 	if (code == EXIT_OK)
-		code = patterns_compile(&list->names, list->texts + n, list->n - n, where, error);
+		code = patterns_compile(&list->names, n < list->n ? list->texts + n : NULL, list->n - n, where, error);
 	return code == EXIT_USAGE ? EXIT_INPUT : code;
 }
 

@@ -285,6 +285,7 @@ static int run(int argc, char **argv, struct error *error)
 	if (code != EXIT_OK)
 		return code;
 	sum_up(&model, totals);
+	model.tells_faults = true;
 	code = meaning_note(&model, error);
 	if (code != EXIT_OK) {
 		model_close(&model);

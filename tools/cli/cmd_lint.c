@@ -62,6 +62,7 @@ static int check(struct lint *lint, struct lint_fix *fix, struct model *model, s
 
 	if (code == EXIT_OK)
 		code = meaning_note(model, error);
+	model->tells_faults = true;
 	if (code == EXIT_OK && s->against != NULL)
 		code = model_open(original, s->against, error);
 	if (code == EXIT_OK && s->fix)

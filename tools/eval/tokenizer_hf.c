@@ -25,6 +25,7 @@
 #include "eval/added.h"
 #include "eval/bpe.h"
 #include "eval/byte_level.h"
+#include "eval/hf_merges.h"
 #include "eval/nfc.h"
 #include "eval/split.h"
 #include "eval/tokenizer_config.h"
@@ -81,7 +82,7 @@ struct loading {
 	bool has_vocabulary, has_model;
 	struct json_text merges; /* where they begin, if they stand before the vocabulary; path NULL: they do not */
 	bool has_merges;
-	uint32_t rank;
+	struct hf_merges taking;
 };
 
 static void free_steps(struct steps *steps)
@@ -518,48 +519,12 @@ static int take_token(struct json_text *text, const char *key, void *context, st
 	return code == EXIT_OK ? vocabulary_add(&l->hf->vocabulary, key, strlen(key), id, true, l->path, error) : code;
 }
 
-static int add_merge(struct loading *l, const char *left, size_t n_left, const char *right, struct error *error)
-{
-	/* Of a pair that is there twice the last counts, as in a map that is filled in order. */
-	return bpe_add(&l->hf->bpe, left, n_left, right, strlen(right), l->rank++, true, error);
-}
-
-/* A merge as text: two tokens and a space between them. */
-static int take_merge_text(struct loading *l, const char *pair, struct error *error)
-{
-	const char *space = strchr(pair, ' ');
-
-	if (strncmp(pair, "#version", strlen("#version")) == 0)
-		return EXIT_OK;
-	if (space == NULL || strchr(space + 1, ' ') != NULL)
-		return fail(error, EXIT_INPUT, "%s: model.merges: element %" PRIu32 " is no pair of tokens with a space between "
-		            "them", l->path, l->rank);
-	return add_merge(l, pair, (size_t)(space - pair), space + 1, error);
-}
-
-static int take_merge(struct json_text *text, void *context, struct error *error)
+static int add_merge(void *context, const char *left, size_t n_left, const char *right, struct error *error)
 {
 	struct loading *l = context;
-	json_t *merge;
-	int code = json_take_value(text, 1 << 16, &merge, error);
 
-	if (code != EXIT_OK)
-		return code;
-	const char *left = json_string_value(json_array_get(merge, 0)), *right = json_string_value(json_array_get(merge, 1));
-	if (json_is_string(merge))
-		code = take_merge_text(l, json_string_value(merge), error);
-	else if (left != NULL && right != NULL && json_array_size(merge) == 2)
-		code = add_merge(l, left, strlen(left), right, error);
-	else
-		code = fail(error, EXIT_INPUT, "%s: model.merges: element %" PRIu32 " is no pair of tokens", l->path, l->rank);
-	json_decref(merge);
-	return code;
-}
-
-static int skip_element(struct json_text *text, void *context, struct error *error)
-{
-	(void)context;
-	return json_skip(text, 1 << 16, error);
+	/* Of a pair that is there twice the last counts, as in a map that is filled in order. */
+	return bpe_add(&l->hf->bpe, left, n_left, right, strlen(right), l->taking.n, true, error);
 }
 
 static int fail_twice(const struct loading *l, const char *what, struct error *error)
@@ -593,9 +558,9 @@ static int take_model_member(struct json_text *text, const char *key, void *cont
 			return fail_twice(l, "model.merges", error);
 		l->has_merges = true;
 		if (l->has_vocabulary)
-			return json_take_array(text, take_merge, l, error);
+			return json_take_array(text, hf_merges_take, &l->taking, error);
 		l->merges = *text;
-		return json_take_array(text, skip_element, l, error);
+		return json_take_array(text, hf_merges_skip, NULL, error);
 	}
 	code = json_take_value(text, 1 << 16, &value, error);
 	if (code == EXIT_OK && json_object_get(l->model, key) != NULL)
@@ -839,7 +804,7 @@ static int take_pipeline(struct loading *l, struct error *error)
 	int code = take_flags(l, error);
 
 	if (code == EXIT_OK && l->merges.path != NULL)
-		code = json_take_array(&l->merges, take_merge, l, error);
+		code = json_take_array(&l->merges, hf_merges_take, &l->taking, error);
 	if (code == EXIT_OK)
 		code = take_steps(l, l->normalizer, "normalizer", "normalizers", take_normalizer, error);
 	if (code == EXIT_OK)
@@ -1113,7 +1078,7 @@ static int read_text(struct loading *l, struct json_text *text, struct error *er
 int tokenizer_read_hf(struct tokenizer *tokenizer, descriptor_opener *opener, struct error *error)
 {
 	struct hf *hf = calloc(1, sizeof *hf);
-	struct loading l = {.tokenizer = tokenizer, .hf = hf, .path = tokenizer->path};
+	struct loading l = {.tokenizer = tokenizer, .hf = hf, .path = tokenizer->path, .taking = {tokenizer->path, add_merge, &l, 0}};
 	struct json_text text = {.path = tokenizer->path, .what = "JSON"};
 	char *bytes;
 

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/printable.h"
 #include "eval/shape.h"
@@ -327,18 +326,6 @@ static int write_file(struct running *r, struct error *error)
 	return code;
 }
 
-static int write_member(struct running *r, const char *name, const json_t *json, struct error *error)
-{
-	char *path = output_member(&r->output.partial.output, name);
-
-	if (path == NULL)
-		return fail_memory(error);
-	unlink(path);
-	int code = facts_write_file(path, json, error);
-	free(path);
-	return code;
-}
-
 static int write_all(struct running *r, struct error *error)
 {
 	int code = transfer_begin(&r->transfer, error);
@@ -349,8 +336,10 @@ static int write_all(struct running *r, struct error *error)
 	progress_end(&r->transfer.progress);
 	transfer_end(&r->transfer);
 	if (code == EXIT_OK)
-		code = write_member(r, "tokenizer.json", r->tokenizer, error);
-	return code == EXIT_OK ? write_member(r, "tokenizer_config.json", r->tokenizer_config, error) : code;
+		code = model_member_write(r->output.partial.output.temporary, "tokenizer.json", r->tokenizer, error);
+	if (code == EXIT_OK)
+		code = model_member_write(r->output.partial.output.temporary, "tokenizer_config.json", r->tokenizer_config, error);
+	return code;
 }
 
 static int begin(struct running *r, struct error *error)

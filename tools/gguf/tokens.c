@@ -24,10 +24,12 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "eval/hf_merges.h"
 #include "eval/tokenizer.h"
 #include "eval/tokenizer_config.h"
 #include "eval/utf8.h"
 #include "eval/vocabulary.h"
+#include "gguf/pre_name.h"
 #include "io/directory.h"
 #include "io/json.h"
 #include "io/member.h"
@@ -51,17 +53,6 @@ enum token_type { TYPE_NORMAL = 1, TYPE_UNKNOWN, TYPE_CONTROL, TYPE_USER_DEFINED
 
 static const float added_score = -1000;
 
-static const struct {
-	const char *name;
-	bool ignores_merges;
-	const char *steps;
-} pre_names[] = {
-#define PRE_NAME(name, ignores_merges, steps) {name, ignores_merges, steps},
-#include "gguf/pre_name.def"
-};
-
-enum { N_PRE_NAMES = sizeof pre_names / sizeof pre_names[0] };
-
 /* What is known of a token besides its bytes. */
 struct token {
 	unsigned char type; /* 0: there is none */
@@ -79,7 +70,8 @@ struct loading {
 	FILE *merges;          /* "LEFT RIGHT", each with a NUL behind it */
 	char *merges_bytes;
 	size_t n_merges_bytes;
-	uint32_t n_merges, order; /* order: of tokens by their first merge */
+	struct hf_merges taking;
+	uint32_t order;           /* of tokens by their first merge */
 	uint32_t last;            /* id + 1 that the merge before made */
 	const char *scattered;    /* why scores cannot say what the list says, or NULL */
 	bool is_spm, composes, prefix;
@@ -110,8 +102,9 @@ static int take_token(struct json_text *text, const char *key, void *context, st
 }
 
 /* Notes which token a merge makes. */
-static int note_merge(struct loading *l, const char *left, size_t n_left, const char *right, struct error *error)
+static int note_merge(void *context, const char *left, size_t n_left, const char *right, struct error *error)
 {
+	struct loading *l = context;
 	const size_t n_right = strlen(right);
 	char *both = malloc(n_left + n_right + 1);
 	uint32_t id;
@@ -123,7 +116,7 @@ static int note_merge(struct loading *l, const char *left, size_t n_left, const 
 	const bool found = vocabulary_find(&l->vocabulary, both, n_left + n_right, &id);
 	free(both);
 	if (!found)
-		return fail(error, EXIT_INPUT, "%s: model.merges: element %" PRIu32 " makes what is no token", l->path, l->n_merges);
+		return fail(error, EXIT_INPUT, "%s: model.merges: element %" PRIu32 " makes what is no token", l->path, l->taking.n);
 	struct token *token = &l->tokens[id];
 	if (token->n_merges == 0)
 		token->first = ++l->order;
@@ -135,40 +128,11 @@ static int note_merge(struct loading *l, const char *left, size_t n_left, const 
 	   alphabet, and no token of a byte-level vocabulary holds one. */
 	if (memchr(left, ' ', n_left) != NULL || strchr(right, ' ') != NULL)
 		return fail(error, EXIT_INPUT, "%s: model.merges: element %" PRIu32 " holds a space, which GGUF has no place for; %s",
-		            l->path, l->n_merges, remedy);
+		            l->path, l->taking.n, remedy);
 	fwrite(left, 1, n_left, l->merges);
 	putc(' ', l->merges);
 	fwrite(right, 1, n_right + 1, l->merges);
-	l->n_merges++;
 	return EXIT_OK;
-}
-
-static int take_merge(struct json_text *text, void *context, struct error *error)
-{
-	struct loading *l = context;
-	json_t *merge;
-	int code = json_take_value(text, 1 << 16, &merge, error);
-
-	if (code != EXIT_OK)
-		return code;
-	const char *left = json_string_value(json_array_get(merge, 0)), *right = json_string_value(json_array_get(merge, 1));
-	const char *pair = json_string_value(merge), *space = pair != NULL ? strchr(pair, ' ') : NULL;
-	if (space != NULL && strncmp(pair, "#version", strlen("#version")) == 0)
-		code = EXIT_OK;
-	else if (space != NULL)
-		code = note_merge(l, pair, (size_t)(space - pair), space + 1, error);
-	else if (left != NULL && right != NULL && json_array_size(merge) == 2)
-		code = note_merge(l, left, strlen(left), right, error);
-	else
-		code = fail(error, EXIT_INPUT, "%s: model.merges: element %" PRIu32 " is no pair of tokens", l->path, l->n_merges);
-	json_decref(merge);
-	return code;
-}
-
-static int skip_element(struct json_text *text, void *context, struct error *error)
-{
-	(void)context;
-	return json_skip(text, 1 << 16, error);
 }
 
 static int take_model_member(struct json_text *text, const char *key, void *context, struct error *error)
@@ -185,9 +149,9 @@ static int take_model_member(struct json_text *text, const char *key, void *cont
 	if (strcmp(key, "merges") == 0 && !l->has_merges) {
 		l->has_merges = true;
 		if (l->has_vocabulary)
-			return json_take_array(text, take_merge, l, error);
+			return json_take_array(text, hf_merges_take, &l->taking, error);
 		l->late = *text;
-		return json_take_array(text, skip_element, l, error);
+		return json_take_array(text, hf_merges_skip, NULL, error);
 	}
 	int code = json_take_value(text, 1 << 16, &value, error);
 	if (code == EXIT_OK && (json_object_set(l->flags, key, value) != 0 || json_out_of_memory()))
@@ -315,7 +279,7 @@ static int find_pre(struct loading *l, const char *steps, const char **pre, stru
 {
 	const bool ignores = json_is_true(json_object_get(l->flags, "ignore_merges"));
 
-	for (size_t i = 0; i < N_PRE_NAMES; i++)
+	for (size_t i = 0; pre_names[i].name != NULL; i++)
 		if (strcmp(pre_names[i].steps, steps) == 0 && pre_names[i].ignores_merges == ignores) {
 			*pre = pre_names[i].name;
 			return EXIT_OK;
@@ -637,7 +601,7 @@ static void put_scores(struct gguf_pairs *pairs, const struct loading *l)
 
 static void put_merges(struct gguf_pairs *pairs, const struct loading *l)
 {
-	gguf_pairs_array(pairs, KEY("merges"), GGUF_TYPE_STRING, l->n_merges);
+	gguf_pairs_array(pairs, KEY("merges"), GGUF_TYPE_STRING, l->taking.n);
 	for (size_t at = 0; at < l->n_merges_bytes; at += strlen(l->merges_bytes + at) + 1)
 		gguf_pairs_add_string(pairs, l->merges_bytes + at, strlen(l->merges_bytes + at));
 }
@@ -657,7 +621,7 @@ static int put_vocabulary(struct gguf_pairs *pairs, struct loading *l, struct to
 		made->padded += l->tokens[id].type == 0;
 	}
 	made->tokens = l->n;
-	made->merges = l->n_merges;
+	made->merges = l->taking.n;
 	if (l->composes)
 		gguf_pairs_bool(pairs, KEY("normalizer.nfc"), true);
 	if (l->is_spm)
@@ -677,7 +641,7 @@ static int read_all(struct loading *l, struct json_text *text, struct error *err
 		return fail_memory(error);
 	int code = json_take_object(text, take_member, l, error);
 	if (code == EXIT_OK && l->late.path != NULL)
-		code = json_take_array(&l->late, take_merge, l, error);
+		code = json_take_array(&l->late, hf_merges_take, &l->taking, error);
 	const bool failed = ferror(l->merges) != 0;
 	if ((fclose(l->merges) != 0 || failed) && code == EXIT_OK)
 		code = fail_memory(error);
@@ -727,7 +691,7 @@ int tokens_put_file(struct gguf_pairs *pairs, const char *path, const struct mod
                     struct tokens_made *made, struct error *error)
 {
 	descriptor_opener *opener = model != NULL ? member_open : descriptor_open;
-	struct loading l = {.path = path, .n = vocabulary};
+	struct loading l = {.path = path, .n = vocabulary, .taking = {path, note_merge, &l, 0}};
 	struct json_text text = {.path = path, .what = "JSON"};
 	char *bytes = NULL;
 

@@ -15,6 +15,7 @@
 
 #include "eval/utf8.h"
 #include "eval/vocabulary.h"
+#include "gguf/pre_name.h"
 #include "io/file_gguf.h"
 #include "io/json.h"
 
@@ -22,15 +23,6 @@
 #define SPACE "\xE2\x96\x81"
 
 enum token_type { TYPE_NORMAL = 1, TYPE_UNKNOWN, TYPE_CONTROL, TYPE_USER_DEFINED, TYPE_UNUSED, TYPE_BYTE };
-
-static const struct {
-	const char *name;
-	bool ignores_merges;
-	const char *steps;
-} pre_names[] = {
-#define PRE_NAME(name, ignores_merges, steps) {name, ignores_merges, steps},
-#include "gguf/pre_name.def"
-};
 
 struct making {
 	const struct file *file;
@@ -49,13 +41,15 @@ static int fail_key(const struct making *m, const char *key, const char *problem
 	return fail(m->error, EXIT_INPUT, "%s: key '%s': %s", m->file->path, key, problem);
 }
 
-/* A token's text; NULL if it is not UTF-8 without NUL, which a tokenizer.json wants. */
+/* A text; NULL if it is not UTF-8 without NUL, which a tokenizer.json wants. */
+static json_t *utf8_text(const char *bytes, size_t n)
+{
+	return n > 0 && memchr(bytes, '\0', n) != NULL ? NULL : json_stringn(bytes, n);
+}
+
 static json_t *text_of(const struct making *m, uint32_t id)
 {
-	const char *bytes = m->tokens.bytes + m->tokens.starts[id];
-	const size_t n = m->tokens.starts[id + 1] - m->tokens.starts[id];
-
-	return n > 0 && memchr(bytes, '\0', n) != NULL ? NULL : json_stringn(bytes, n);
+	return utf8_text(m->tokens.bytes + m->tokens.starts[id], m->tokens.starts[id + 1] - m->tokens.starts[id]);
 }
 
 /* Whether the token only fills the embedding. */
@@ -163,8 +157,10 @@ static int list_merges(const struct making *m, json_t *list)
 
 		if (space == NULL)
 			return fail(m->error, EXIT_INPUT, "%s: key '" KEY("merges") "': element %zu is no pair of tokens", m->file->path, i);
-		json_array_append_new(list, json_pack("[o, o]", json_stringn(pair, (size_t)(space - pair)),
-		                                      json_stringn(space + 1, n - (size_t)(space - pair) - 1)));
+		json_t *both = json_pack("[o, o]", utf8_text(pair, (size_t)(space - pair)), utf8_text(space + 1, n - (size_t)(space - pair) - 1));
+		if (both == NULL && !json_out_of_memory())
+			return fail(m->error, EXIT_INPUT, "%s: key '" KEY("merges") "': element %zu is not UTF-8 without NUL", m->file->path, i);
+		json_array_append_new(list, both);
 	}
 	return EXIT_OK;
 }
@@ -337,7 +333,7 @@ static int find_pre(const struct making *m, size_t *row)
 	bool found;
 	int code = gguf_find_string(m->file, KEY("pre"), &name, &found, m->error);
 
-	for (size_t i = 0; code == EXIT_OK && i < sizeof pre_names / sizeof pre_names[0]; i++)
+	for (size_t i = 0; code == EXIT_OK && pre_names[i].name != NULL; i++)
 		if (strcmp(pre_names[i].name, name) == 0) {
 			*row = i;
 			return EXIT_OK;
@@ -370,28 +366,47 @@ static int make_tokenizer(struct making *m, json_t **tokenizer)
 	return code != EXIT_OK ? code : *tokenizer == NULL || json_out_of_memory() ? fail_memory(m->error) : EXIT_OK;
 }
 
+/* Adds the template of that name. */
+static int take_named(struct making *m, const char *name, size_t n, json_t *list)
+{
+	json_t *told = utf8_text(name, n);
+	const size_t size = sizeof "tokenizer.chat_template." + n;
+	char *key = malloc(size);
+	const char *content;
+	bool found = false;
+	int code = key == NULL || json_out_of_memory() ? fail_memory(m->error) : EXIT_OK;
+
+	if (code == EXIT_OK && told == NULL)
+		code = fail_key(m, "tokenizer.chat_templates", "has a name that is not UTF-8 without NUL");
+	if (code == EXIT_OK) {
+		snprintf(key, size, "tokenizer.chat_template.%s", json_string_value(told));
+		code = gguf_find_string(m->file, key, &content, &found, m->error);
+	}
+	if (code == EXIT_OK && !found)
+		code = fail(m->error, EXIT_INPUT, "%s: key 'tokenizer.chat_templates': names '%.100s', whose template is not there", m->file->path,
+		            json_string_value(told));
+	if (code == EXIT_OK)
+		json_array_append_new(list, json_pack("{s:O, s:s}", "name", told, "template", content));
+	json_decref(told);
+	free(key);
+	return code;
+}
+
 /* The template of a chat; or a list, if there are named ones beside it. */
 static int take_template(struct making *m, json_t *config)
 {
-	const char *text;
+	const char *content;
 	struct gguf_strings names = {0};
-	char key[160];
 	json_t *list = json_array();
 	bool found;
-	int code = gguf_find_string(m->file, "tokenizer.chat_template", &text, &found, m->error);
+	int code = gguf_find_string(m->file, "tokenizer.chat_template", &content, &found, m->error);
 
 	if (code == EXIT_OK && found)
-		json_array_append_new(list, json_pack("{s:s, s:s}", "name", "default", "template", text));
+		json_array_append_new(list, json_pack("{s:s, s:s}", "name", "default", "template", content));
 	if (code == EXIT_OK)
 		code = gguf_find_strings(m->file, "tokenizer.chat_templates", &names, &found, m->error);
-	for (size_t i = 0; i < names.n && code == EXIT_OK; i++) {
-		const int n = (int)(names.starts[i + 1] - names.starts[i]);
-
-		snprintf(key, sizeof key, "tokenizer.chat_template.%.*s", n, names.bytes + names.starts[i]);
-		code = gguf_find_string(m->file, key, &text, &found, m->error);
-		if (code == EXIT_OK && found)
-			json_array_append_new(list, json_pack("{s:s#, s:s}", "name", names.bytes + names.starts[i], n, "template", text));
-	}
+	for (size_t i = 0; i < names.n && code == EXIT_OK; i++)
+		code = take_named(m, names.bytes + names.starts[i], names.starts[i + 1] - names.starts[i], list);
 	if (names.n > 0)
 		json_object_set(config, "chat_template", list);
 	else if (json_array_size(list) > 0)

@@ -108,7 +108,7 @@ static int read_numbers(const struct tensor_decoder *decoder, uint64_t first, fl
 }
 
 /* Keeps the tensor scales of several matrices. */
-static int keep_scales(struct decoded *d, struct arena *arena, struct error *error)
+static int keep_scales(struct decoded *d, struct model *model, struct error *error)
 {
 	const struct quantized *q = &d->quantized;
 	float *scales, *kept;
@@ -118,7 +118,15 @@ static int keep_scales(struct decoded *d, struct arena *arena, struct error *err
 	int code = quantized_read_tensor_scales(q, &scales, error);
 	if (code != EXIT_OK)
 		return code;
-	kept = arena_take(arena, (size_t)q->n_scales * sizeof *kept);
+	for (size_t i = 0; i < q->n_scales && code == EXIT_OK && !model->tells_faults; i++)
+		if (!isfinite(scales[i]) || (scales[i] == 0 && q->choice.layout->divides))
+			code = fail_tensor(error, q->files[LAYOUT_TENSOR_SCALE]->path, q->parts[LAYOUT_TENSOR_SCALE]->name,
+			                   "is %g in place %zu, which is no tensor scale; write the file again", (double)scales[i], i + 1);
+	if (code != EXIT_OK) {
+		free(scales);
+		return code;
+	}
+	kept = arena_take(&model->arena, (size_t)q->n_scales * sizeof *kept);
 	if (kept != NULL)
 		memcpy(kept, scales, (size_t)q->n_scales * sizeof *kept);
 	free(scales);
@@ -139,7 +147,7 @@ static int describe(struct decoded **list, struct model *model, struct tensor *c
 		return code;
 	*d = (struct decoded){.decoder = {read_numbers, codes->offset}, .quantized = *quantized, .codes = codes, .next = *list};
 	*list = d;
-	code = keep_scales(d, &model->arena, error);
+	code = keep_scales(d, model, error);
 	for (int i = 0; i < N_LAYOUT_PARTS && code == EXIT_OK; i++) {
 		if (quantized->parts[i] == NULL)
 			continue;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/must_succeed.h"
+#include "model/grid.h"
 #include "model/layout.h"
 #include "model/quantized.h"
 
@@ -113,21 +114,10 @@ static uint64_t cols_of(const struct layout_choice *choice, const struct tensor 
 	return codes->shape[codes->rank - 1] * dtype_info(codes->dtype)->bits / bits;
 }
 
-/* How many of `n` elements share one of `n_scales` scales, if the configuration does not say it; 0: that cannot be told. An
-   equal share that is no power of two could as well be a larger block whose last one is cut off. */
+/* How many of `n` elements share one of `n_scales` scales, if the configuration does not say it; 0: that cannot be told. */
 static uint64_t share_of(uint64_t n, uint64_t n_scales)
 {
-	if (n_scales == 1)
-		return n;
-	if (n_scales == 0 || n % n_scales != 0)
-		return 0;
-	const uint64_t share = n / n_scales;
-	return (share & (share - 1)) == 0 ? share : 0;
-}
-
-static bool cuts_into(uint64_t n, uint64_t block, uint64_t n_scales)
-{
-	return block != 0 && n / block + (n % block != 0) == n_scales;
+	return n_scales != 0 && n % n_scales == 0 && grid_is_certain(n, n_scales) ? n / n_scales : 0;
 }
 
 /* The grid that the configuration states where it is that of the scales, else that of the shapes; false if there is none, or
@@ -146,7 +136,7 @@ static bool grid_of(const struct layout_choice *choice, const struct tensor *con
 			return false;
 	const uint64_t n_rows = one ? 1 : scales->shape[codes->rank - 2], n_cols = one ? 1 : scales->shape[codes->rank - 1];
 	*grid = (struct grid){choice->grid[0], choice->grid[1]};
-	if (!cuts_into(rows, grid->rows, n_rows) || !cuts_into(cols, grid->cols, n_cols))
+	if (!grid_is_cut(rows, grid->rows, n_rows) || !grid_is_cut(cols, grid->cols, n_cols))
 		*grid = (struct grid){share_of(rows, n_rows), share_of(cols, n_cols)};
 	if (grid->rows == 0 || grid->cols == 0)
 		return false;

@@ -47,6 +47,7 @@ struct model {
 	struct role_model role_model; /* of config.json, also of one beside a file that the user named */
 	char *quantized_by;  /* see model_quantized_by() */
 	uint32_t formats;    /* of quantized tensors that its configuration states, as bits 1 << format; 0: none (meaning.h) */
+	bool tells_faults;   /* its reader, inspect or lint, says what is wrong with scales instead of being refused */
 	uint64_t header_bytes, data_bytes; /* sums over the files */
 	size_t n_decoded;    /* tensors that model_decode() and model_decode_scaled() made numbers of */
 	char *decoded_from;  /* what quantized_by was before model_decode(); NULL: it was not called, or did nothing */

@@ -87,7 +87,7 @@ void model_config_widen(json_t *config, enum mxfp_format format)
 		model_config_widen(text, format);
 }
 
-static int write_member(const char *directory, const char *name, const json_t *json, struct error *error)
+int model_member_write(const char *directory, const char *name, const json_t *json, struct error *error)
 {
 	char *path = directory_member(directory, name);
 
@@ -107,9 +107,9 @@ int model_config_write(const char *directory, const json_t *config, struct error
 	json_t *second = layout_second_config(config, &name);
 	int code = json_out_of_memory() ? fail_memory(error) : EXIT_OK;
 	if (code == EXIT_OK)
-		code = write_member(directory, CONFIG_FILE, config, error);
+		code = model_member_write(directory, CONFIG_FILE, config, error);
 	if (code == EXIT_OK && name != NULL)
-		code = write_member(directory, name, second, error);
+		code = model_member_write(directory, name, second, error);
 	json_decref(second);
 	return code;
 }

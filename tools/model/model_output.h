@@ -19,6 +19,9 @@
    there is none. The caller releases it. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
 int model_config_copy(const struct model *model, json_t **config, struct error *error);
 
+/* Writes a JSON file of a model's directory over what stands there. EXIT_IO, EXIT_MEMORY. */
+int model_member_write(const char *directory, const char *name, const json_t *json, struct error *error);
+
 /* Writes config.json, and what the layout that it names wants beside it, over what stands there. EXIT_IO,
    EXIT_MEMORY. */
 int model_config_write(const char *directory, const json_t *config, struct error *error);

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -303,7 +304,8 @@ static bool has_each(const struct quantized *q)
 	       scale->shape[0] == q->shape.dims[0] && (each == 1 || scale->shape[1] == each);
 }
 
-static int read_tensor_scale(struct quantized *q, struct error *error)
+/* One with which no code stands for a number is refused, unless the caller tells what is wrong. */
+static int read_tensor_scale(struct quantized *q, bool tells_faults, struct error *error)
 {
 	const struct tensor *scale = q->parts[LAYOUT_TENSOR_SCALE];
 	const struct file *file = q->files[LAYOUT_TENSOR_SCALE];
@@ -332,6 +334,8 @@ static int read_tensor_scale(struct quantized *q, struct error *error)
 	}
 	int code = file_read(file, scale, 0, &q->tensor_scale, sizeof q->tensor_scale, error);
 	dtype_swap(DTYPE_F32, &q->tensor_scale, sizeof q->tensor_scale);
+	if (code == EXIT_OK && !tells_faults && (!isfinite(q->tensor_scale) || (q->tensor_scale == 0 && q->choice.layout->divides)))
+		code = fail_tensor(error, file->path, scale->name, "is %g, which is no tensor scale; write the file again", (double)q->tensor_scale);
 	return code;
 }
 
@@ -440,7 +444,7 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 		code = set_transposed(quantized, model, name, error);
 	if (code == EXIT_OK)
 		code = set_squares(quantized, name, error);
-	return code != EXIT_OK ? code : read_tensor_scale(quantized, error);
+	return code != EXIT_OK ? code : read_tensor_scale(quantized, model->tells_faults, error);
 }
 
 /* The search for the quantized tensor that a tensor is a part of. */

@@ -12,6 +12,7 @@
 #include "base/must_succeed.h"
 #include "base/suffix.h"
 #include "io/shape.h"
+#include "model/grid.h"
 #include "model/section.h"
 #include "mxfp/convert.h"
 
@@ -81,15 +82,9 @@ static bool set_grid(struct scaled *s)
 	       (s->per_matrix || matrices == 1 || tensor_elements(scales) == 1);
 }
 
-static uint64_t cells(uint64_t n, uint64_t block)
-{
-	return n / block + (n % block != 0);
-}
-
 static bool fits(const struct scaled *s, uint64_t block_rows, uint64_t block_cols)
 {
-	return block_rows > 0 && block_cols > 0 && cells(s->rows, block_rows) == s->grid_rows &&
-	       cells(s->cols, block_cols) == s->grid_cols;
+	return grid_is_cut(s->rows, block_rows, s->grid_rows) && grid_is_cut(s->cols, block_cols, s->grid_cols);
 }
 
 bool scaled_block(const json_t *value, uint64_t *rows, uint64_t *cols)
@@ -139,14 +134,6 @@ static struct stated find_stated(const struct model *model, const struct scaled 
 	return stated;
 }
 
-/* Whether equal parts of a dimension are no blocks that somebody would choose: those of a power of two, or the whole. */
-static bool is_ambiguous(uint64_t n, uint64_t grid)
-{
-	const uint64_t block = n / grid;
-
-	return grid > 1 && (block & (block - 1)) != 0;
-}
-
 static int fail_fit(const struct scaled *s, const char *what, struct error *error)
 {
 	char of_codes[SHAPE_TEXT], of_scales[SHAPE_TEXT];
@@ -174,7 +161,7 @@ static int set_blocks(struct scaled *s, const struct model *model, struct error 
 	if (s->rows % s->grid_rows != 0 || s->cols % s->grid_cols != 0)
 		return fail_fit(s, "does not divide, nor is a block stated in config.json that fits,", error);
 	/* Of powers of two, as in layout_rows.c. */
-	if ((!stated.any || exponents) && (is_ambiguous(s->rows, s->grid_rows) || is_ambiguous(s->cols, s->grid_cols)))
+	if ((!stated.any || exponents) && (!grid_is_certain(s->rows, s->grid_rows) || !grid_is_certain(s->cols, s->grid_cols)))
 		return fail_fit(s, "may be of blocks of several sizes; the directory's config.json must state weight_block_size, for",
 		                error);
 	s->block_rows = s->rows / s->grid_rows;
