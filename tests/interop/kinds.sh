@@ -1,0 +1,28 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Small models in every kind that makers publish, read by mxfp and by four other programs: the table of doc/layout.md. mxfp must read
+# each to the bit; what the others read is what that table says. These programs are in the lab that scripts/interop-lab.sh makes, and
+# MXFP_LAB names its directory.
+lab_venv=/opt/transformers
+. "${srcdir:-.}/tests/interop/lab.shlib"
+
+cp "${srcdir:-.}/doc/layout.md" "$work"
+lab_python kinds_models
+lab_venv=/opt/python
+lab_python kinds_packages
+lab_venv=/opt/transformers
+for plain in "$work"/*.plain; do
+	name=${plain%.plain}
+	if [ -e "$name/model.gguf" ]; then
+		mkdir "$name.mxfp"
+		exits 0 "" dequantize "$name/model.gguf" -o "$name.mxfp/model.gguf" -q --to f32
+	else
+		exits 0 "" dequantize "$name" -o "$name.mxfp" -q --to f32
+	fi
+done
+for program in mxfp transformers compressed-tensors mlx-lm llama.cpp; do
+	lab_python kinds "$program"
+done
+lab_python kinds table
+sed -n '/^|/p' "$work/log"
+finish
