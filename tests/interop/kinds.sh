@@ -13,12 +13,12 @@ lab_python kinds_packages
 lab_venv=/opt/transformers
 for plain in "$work"/*.plain; do
 	name=${plain%.plain}
+	file=
 	if [ -e "$name/model.gguf" ]; then
+		file=/model.gguf
 		mkdir "$name.mxfp"
-		exits 0 "" dequantize "$name/model.gguf" -o "$name.mxfp/model.gguf" -q --to f32
-	else
-		exits 0 "" dequantize "$name" -o "$name.mxfp" -q --to f32
 	fi
+	"$mxfp" dequantize "$name$file" -o "$name.mxfp$file" -q --to f32 2>"$name.error" || rm -rf "$name.mxfp"
 done
 for program in mxfp transformers compressed-tensors mlx-lm llama.cpp; do
 	lab_python kinds "$program"

@@ -106,6 +106,7 @@ MODELS = {
     "qwen3": ("qwen3", BASE),
     "qwen3-moe": ("qwen3_moe", EXPERTS),
     "deepseek-v3": ("deepseek_v3", LATENT),
+    "deepseek-v3-192": ("deepseek_v3", LATENT | {"kv_lora_rank": 128}),
     "deepseek-v4": ("deepseek_v4", V4),
     "minimax-m3": ("minimax_m3_vl", {"text_config": M3, "vision_config": M3_TOWER, "projector_hidden_size": 256}),
     "mistral-large-4": ("mistral_large4", {"text_config": LATENT | {"index_head_dim": 64, "index_n_heads": 2},
@@ -113,7 +114,11 @@ MODELS = {
     "gpt-oss": ("gpt_oss", GPT_OSS),
 }
 # Keys that published files have, and llama.cpp's converter asks for, but transformers does not write.
-ALSO = {"deepseek-v4": {"num_hash_layers": 0, "compress_ratios": [128, 4]}, "minimax-m3": {"text_config": {"n_shared_experts": 1}}}
+ALSO = {"deepseek-v4": {"num_hash_layers": 0, "compress_ratios": [128, 4]},
+        "qwen3-moe": {"rope_theta": 10000.0, "num_experts": 4},
+        "minimax-m3": {"text_config": {"n_shared_experts": 1, "moe_layer_freq": [0, 1], "sparse_attention_config": {
+            "sparse_attention_freq": [0, 0], "sparse_num_index_heads": 2, "sparse_index_dim": 64, "sparse_topk_blocks": 16,
+            "sparse_block_size": 128, "sparse_local_block": 1}}}}
 # Matrices that makers quantize, by their names in files.
 QUANTIZED = re.compile(r"(_proj|_proj_with_mqa|\.w[123]|\.wq(_[ab])?|\.wkv(_\w+)?|\.wo(_[ab])?)\.weight$")
 KEPT = re.compile(r"vision|multi_modal|patch_merge|weights_proj|compressor|index")
@@ -162,6 +167,38 @@ def make_v41():
     return config, {name: torch.randn(shape) * 0.05 for name, shape in shapes.items()}
 
 
+def make_kimi_k3():
+    """Kimi-K3, which transformers does not have either, with latent attention in all layers."""
+    torch.manual_seed(5)
+    text = {k: v for k, v in BASE.items() if k != "head_dim"} | {
+        "model_type": "kimi_linear", "num_key_value_heads": 4, "q_lora_rank": 128, "kv_lora_rank": 128, "qk_nope_head_dim": 64,
+        "qk_rope_head_dim": 64, "v_head_dim": 64, "mla_use_nope": True, "mla_use_output_gate": True, "num_experts": 4,
+        "num_experts_per_token": 2, "num_shared_experts": 1, "moe_intermediate_size": 128, "first_k_dense_replace": 1,
+        "routed_expert_hidden_size": 128, "latent_moe_use_norm": True, "hidden_act": "situ", "activation_situ_beta": 4.0,
+        "activation_situ_linear_beta": 4.0, "attn_res_block_size": 2, "rms_norm_eps": 1e-5, "routed_scaling_factor": 1.0,
+        "moe_renormalize": True, "moe_router_activation_func": "sigmoid", "rope_theta": 10000.0, "linear_attn_config": {
+            "full_attn_layers": [1, 2], "kda_layers": [], "num_heads": 4, "head_dim": 64, "short_conv_kernel_size": 4}}
+    shapes = {"lm_head": (128, 256), "model.embed_tokens": (128, 256), "model.norm": (256,), "model.output_attn_res_proj": (1, 256),
+              "model.output_attn_res_norm": (256,)}
+    mlp = {"gate_proj": (1, 0), "up_proj": (1, 0), "down_proj": (0, 1)}
+    for layer in ("model.layers.0.", "model.layers.1."):
+        shapes |= {layer + name: shape for name, shape in {
+            "self_attn.q_a_proj": (128, 256), "self_attn.q_a_layernorm": (128,), "self_attn.q_b_proj": (512, 128),
+            "self_attn.kv_a_proj_with_mqa": (192, 256), "self_attn.kv_a_layernorm": (128,), "self_attn.kv_b_proj": (512, 128),
+            "self_attn.o_proj": (256, 256), "self_attn.g_proj": (256, 256), "input_layernorm": (256,), "post_attention_layernorm": (256,),
+            "self_attention_res_proj": (1, 256), "self_attention_res_norm": (256,), "mlp_res_proj": (1, 256), "mlp_res_norm": (256,)}.items()}
+    for part, order in mlp.items():
+        shapes[f"model.layers.0.mlp.{part}"] = tuple((256, 384)[i] for i in order)
+        shapes[f"model.layers.1.block_sparse_moe.shared_experts.{part}"] = tuple((256, 128)[i] for i in order)
+    moe = "model.layers.1.block_sparse_moe."
+    shapes |= {moe + "gate": (4, 256), moe + "routed_expert_down_proj": (128, 256), moe + "routed_expert_up_proj": (256, 128),
+               moe + "routed_expert_norm": (128,)} | {f"{moe}experts.{e}.w{i}": (128, 128) for e in range(4) for i in (1, 2, 3)}
+    tensors = {f"language_model.{name}.weight": torch.randn(shape) * 0.05 for name, shape in shapes.items()}
+    tensors[f"language_model.{moe}gate.e_score_correction_bias"] = torch.randn(4)
+    config = {"architectures": ["KimiK3ForConditionalGeneration"], "model_type": "kimi_k3", "text_config": text}
+    return config, tensors
+
+
 def quantized(name):
     return QUANTIZED.search(name) and not KEPT.search(name)
 
@@ -189,8 +226,8 @@ SQUARES = fp8((128, 128), torch.float32, "weight_scale_inv")
 # Kinds whose bytes are made here: model, how a matrix is stored by its name, quantization_config.
 RANDOM = {
     "fp8-f32": ("deepseek-v3", lambda n: SQUARES, fp8_section([128, 128])),
+    "fp8-192": ("deepseek-v3-192", lambda n: SQUARES, fp8_section([128, 128])),
     "fp8-bf16": ("qwen3", lambda n: fp8((128, 128), torch.bfloat16, "weight_scale_inv"), fp8_section([128, 128])),
-    "fp8-e8m0-128": ("deepseek-v4", lambda n: fp8((128, 128), E8M0, "scale"), fp8_section([128, 128], scale_fmt="ue8m0")),
     "fp4-e8m0": ("deepseek-v4", lambda n: fp4(torch.int8, "scale") if is_expert(n) else fp8((128, 128), E8M0, "scale"),
                  fp8_section([128, 128], scale_fmt="ue8m0")),
     "v41": ("deepseek-v41", lambda n: fp4(torch.int8, "scale") if is_expert(n) else fp8((32, 32), E8M0, "scale"),
@@ -198,7 +235,8 @@ RANDOM = {
     "mxfp8-u8": ("minimax-m3", lambda n: fp8((1, 32), torch.uint8, "weight_scale_inv"),
                  {"quant_method": "mxfp8", "activation_scheme": "dynamic", "weight_block_size": [1, 32], "scale_fmt": "ue8m0",
                   "ignored_layers": ["vision_tower", "multi_modal_projector", "patch_merge_mlp", "lm_head"]}),
-    "fp8-other-block": ("deepseek-v4", lambda n: fp8((1, 32), E8M0, "scale"), fp8_section([128, 128], scale_fmt="ue8m0")),
+    "fp8-other-block": ("deepseek-v4", lambda n: fp4(torch.int8, "scale") if is_expert(n) else fp8((1, 32), E8M0, "scale"),
+                        fp8_section([128, 128], scale_fmt="ue8m0")),
     "qscale": ("mistral-large-4", lambda n: fp8((0, 0), torch.float32, "qscale_weight", []),
                {"quant_method": "fp8", "activation_scheme": "static", "weight_block_size": None}),
     "fbgemm": ("llama", lambda n: fp8((1, 0), torch.float32, "weight_scale"),
@@ -219,7 +257,7 @@ def make_random(directory, models):
         config, tensors = models[model]
         stored, numbers = encode_all(tensors, choose)
         section = dict(section)
-        if name == "fp4-e8m0":
+        if model == "deepseek-v4":
             config = config | {"expert_dtype": "fp4"}
         save(directory / name, config | {"quantization_config": section}, stored)
         save(directory / f"{name}.plain", config, numbers)
@@ -294,7 +332,7 @@ def make_compressed_tensors(directory, models):
             numbers[tensor] = decode(state, scheme)
         save(directory / name, config, stored)
         parsed = QuantizationConfig(config_groups={f"group_{i}": s for i, s in enumerate(schemes)}, format=form,
-                                    quantization_status="compressed", ignore=["lm_head"])
+                                    quantization_status="compressed", ignore=["lm_head", "re:.*mlp.gate$"])
         ModelCompressor(quantization_config=parsed).update_config(directory / name)
         save(directory / f"{name}.plain", config, numbers)
 
@@ -303,6 +341,7 @@ def make_compressed_tensors(directory, models):
         make(name, [(preset, None, ["Linear"])], scheme.format.value)
         if name != "ct-mxfp6":
             make(f"{name}-experts", [(preset, None, ["Linear"])], scheme.format.value, "qwen3-moe")
+    make("ct-mxfp4-k3", [("MXFP4A16", None, ["re:.*block_sparse_moe[.]experts.*"])], "mxfp4-pack-quantized", "kimi-k3")
     for strategy in ("tensor", "channel", "block"):
         make(f"ct-fp8-{strategy}", [("FP8", strategy, ["Linear"])], "float-quantized")
     make("ct-mixed", [("FP8", "channel", ["re:.*self_attn.*"]), ("NVFP4A16", None, ["re:.*mlp.*"])], "mixed-precision")
@@ -371,7 +410,7 @@ def make_gguf(directory, models):
         return parts.flatten(-2).numpy(), rounded(codes * E4M3[parts[..., :4].long()].unsqueeze(-1)).flatten(-3)
 
     plain = directory / "source.gguf"
-    kinds.write_gguf(directory / "source.qwen3", plain)
+    kinds.write_gguf(directory / "source.llama", plain)
     for name, encode in {"Q8_0": q8_0, "MXFP4": mxfp4, "NVFP4": nvfp4}.items():
         kind = gguf.GGMLQuantizationType[name]
         torch.manual_seed(6)
@@ -380,7 +419,7 @@ def make_gguf(directory, models):
         writers = []
         for place in pair:
             place.mkdir()
-            writer = gguf.GGUFWriter(place / "model.gguf", "qwen3")
+            writer = gguf.GGUFWriter(place / "model.gguf", "llama")
             for field in reader.fields.values():
                 if not field.name.startswith("GGUF.") and field.name != "general.architecture":
                     writer.add_key_value(field.name, field.contents(), field.types[0], field.types[-1] if len(field.types) > 1 else None)
@@ -404,7 +443,7 @@ def main():
     warnings.simplefilter("ignore")
     transformers.utils.logging.set_verbosity_error()
     directory = pathlib.Path(sys.argv[1])
-    models = {name: make_model(directory / f"source.{name}", name) for name in MODELS} | {"deepseek-v41": make_v41()}
+    models = {name: make_model(directory / f"source.{name}", name) for name in MODELS} | {"deepseek-v41": make_v41(), "kimi-k3": make_kimi_k3()}
     make_random(directory, models)
     make_compressed_tensors(directory, models)
     make_mlx(directory, models)
