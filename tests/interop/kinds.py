@@ -191,8 +191,10 @@ def write_gguf(directory, path):
         def set_vocab(self):
             self.gguf_writer.add_vocab_size(128)
 
+    # A transformers that knows MiniMax-M3 drops keys of its config.json that the converter asks for.
+    raw = json.loads((directory / "config.json").read_text())
     with torch.inference_mode():
-        Model(directory, gguf.LlamaFileType.ALL_F32, path).write()
+        Model(directory, gguf.LlamaFileType.ALL_F32, path, hparams=raw if "minimax" in raw["model_type"] else None).write()
 
 
 def deepseek_v4(directory, target):

@@ -20,9 +20,11 @@ for plain in "$work"/*.plain; do
 	fi
 	"$mxfp" dequantize "$name$file" -o "$name.mxfp$file" -q --to f32 2>"$name.error" || rm -rf "$name.mxfp"
 done
-for program in mxfp transformers compressed-tensors mlx-lm llama.cpp; do
+for program in mxfp transformers compressed-tensors mlx-lm; do
 	lab_python kinds "$program"
 done
+lab_venv=/opt/python # with Debian's transformers, as Debian's converter has it
+lab_python kinds llama.cpp
 lab_python kinds table
 sed -n '/^|/p' "$work/log"
 finish

@@ -138,7 +138,12 @@ def make_model(directory, name):
     config = json.loads((directory / "config.json").read_text())
     for key, value in ALSO.get(name, {}).items():
         config[key] = config[key] | value if isinstance(value, dict) else value
-    return config, checks.load(directory)
+    tensors = checks.load(directory)
+    if name == "deepseek-v4":  # the rest of the way to its files' names
+        for theirs, ours in (("model.", ""), ("embed_tokens.", "embed."), ("hc_head.hc_", "hc_head_")):
+            tensors = {ours + n.removeprefix(theirs) if n.startswith(theirs) else n: t for n, t in tensors.items()}
+        tensors = {n.replace("attn.norm.", "attn.kv_norm."): t for n, t in tensors.items()}
+    return config, tensors
 
 
 def make_v41():
@@ -152,7 +157,8 @@ def make_v41():
     shapes = {"embed.weight": (128, hidden), "head.weight": (128, hidden), "norm.weight": (hidden,)}
     for layer in ("layers.0.", "layers.1."):
         for name, shape in {
-                "attn.wq_a": (128, hidden), "attn.q_norm": (128,), "attn.wq_b": (heads * head, 128), "attn.wkv": (head, hidden), "attn.kv_norm": (head,),
+                "attn.wq_a": (128, hidden), "attn.q_norm": (128,), "attn.wq_b": (heads * head, 128), "attn.wkv": (head, hidden),
+                "attn.kv_norm": (head,),
                 "attn.wo_a": (2 * 128, heads * head // 2), "attn.wo_b": (hidden, 2 * 128), "attn_norm": (hidden,), "ffn_norm": (hidden,),
                 "ffn.gate": (4, hidden)}.items():
             shapes[f"{layer}{name}.weight"] = shape
@@ -343,8 +349,8 @@ def make_compressed_tensors(directory, models):
             make(f"{name}-experts", [(preset, None, ["Linear"])], scheme.format.value, "qwen3-moe")
     make("ct-mxfp4-k3", [("MXFP4A16", None, ["re:.*block_sparse_moe[.]experts.*"])], "mxfp4-pack-quantized", "kimi-k3")
     for strategy in ("tensor", "channel", "block"):
-        make(f"ct-fp8-{strategy}", [("FP8", strategy, ["Linear"])], "float-quantized")
-    make("ct-mixed", [("FP8", "channel", ["re:.*self_attn.*"]), ("NVFP4A16", None, ["re:.*mlp.*"])], "mixed-precision")
+        make(f"ct-fp8-{strategy}", [("FP8_DYNAMIC", strategy, ["Linear"])], "float-quantized")
+    make("ct-mixed", [("FP8_DYNAMIC", "channel", ["re:.*self_attn.*"]), ("NVFP4A16", None, ["re:.*mlp.*"])], "mixed-precision")
 
 
 # ---- MLX
@@ -378,7 +384,8 @@ def make_gpt_oss(directory, models):
         numbers[name] = blocks(nibbles(codes.flatten(-2)), e8m0(scales), 32).transpose(1, 2)
         del stored[name]
         stored |= {name + "_blocks": codes, name + "_scales": scales}
-    section = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}
+    section = {"quant_method": "mxfp4", "modules_to_not_convert": [
+        "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}
     save(directory / "gpt-oss", config | {"quantization_config": section}, stored)
     save(directory / "gpt-oss.plain", config, numbers)
 
