@@ -5,6 +5,7 @@
 # MXFP_LAB names its directory.
 lab_venv=/opt/transformers
 . "${srcdir:-.}/tests/interop/lab.shlib"
+ls "$lab$lab_venv"/lib/python3*/site-packages/mlx_lm >/dev/null 2>&1 || skip "$lab has no mlx-lm; scripts/interop-lab.sh adds it"
 
 cp "${srcdir:-.}/doc/layout.md" "$work"
 lab_python kinds_models
