@@ -328,9 +328,10 @@ def print_table(directory):
     lines = ["| " + " | ".join(line).replace("|  |", "| |") + " |" for line in lines]
     lines[1] = lines[1].replace(" ", "")
     print("\n".join(lines))
-    known = (directory / "layout.md").read_text().split("\n")
+    known = (directory / "layout.md").read_text()
     for line in lines:
-        check("doc/layout.md has another row than", line in known, line)
+        check("doc/layout.md has another row than", line + "\n" in known, line)
+    check("doc/layout.md has the rows in this order", "\n".join(lines) in known)
 
 
 def main():
