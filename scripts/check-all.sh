@@ -86,7 +86,7 @@ part_emulated() {
 
 part_interop() {
 	build || return
-	check check TESTS='tests/interop/interop.sh tests/interop/families.sh tests/interop/eval.sh'
+	check check TESTS='tests/interop/interop.sh tests/interop/families.sh tests/interop/gguf.sh tests/interop/kinds.sh tests/interop/eval.sh'
 }
 
 part_exhaustive() {

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Sets up a Debian sid in DIRECTORY with the programs with which tests/interop/interop.sh exchanges files, with which
-# tests/interop/families.sh loads models, and beside which tests/interop/eval.sh runs them: libggml, llama.cpp, python3-gguf and python3-safetensors from Debian;
-# compressed-tensors, ModelOpt, Quark and a newer transformers from PyPI.
+# tests/interop/families.sh loads models, beside which tests/interop/eval.sh runs them, and whose reading tests/interop/kinds.sh
+# compares: libggml, llama.cpp, python3-gguf and python3-safetensors from Debian; compressed-tensors, ModelOpt, Quark, MLX, mlx-lm and
+# a newer transformers from PyPI.
 # Then run MXFP_LAB=DIRECTORY tests/interop/interop.sh. Needs root, and Debian with debootstrap and pip; takes 3.5 GB and
 # about fifteen minutes. A second run keeps what exists. Uses the mirror and the index configured for apt and pip.
 set -euo pipefail
@@ -20,10 +21,10 @@ compressed-tensors==0.20.0
 nvidia-modelopt==0.47.0 nvidia-ml-py
 amd-quark==0.13 onnxslim
 '
-# transformers that is newer than Debian's, with what it needs newer, for eval.sh and families.sh; what loads gpt-oss's codes is
-# tested with Debian's.
+# transformers that is newer than Debian's, with what it needs newer, for eval.sh, families.sh and kinds.sh, and mlx-lm, which loads
+# its models; what loads gpt-oss's codes is tested with Debian's.
 newer='
-transformers==5.24.0 huggingface_hub==1.33.0 regex==2026.11.15 compressed-tensors==0.20.0
+transformers==5.24.0 huggingface_hub==1.33.0 regex==2026.11.15 compressed-tensors==0.20.0 mlx==0.32.4 mlx-cpu==0.32.4 mlx-lm==0.32.2
 '
 
 fail() {
@@ -58,7 +59,7 @@ python3 -m pip -q download --no-deps --ignore-requires-python --dest "$lab/opt/w
 chroot "$lab" /opt/python/bin/pip -q install --no-deps --no-index --ignore-requires-python --find-links /opt/wheels \
 	$pypi
 
-# regex is compiled, for the Python of the lab.
+# regex and MLX are compiled, for the Python of the lab.
 version=$(chroot "$lab" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 # shellcheck disable=SC2086
 python3 -m pip -q download --no-deps --only-binary :all: --python-version "$version" --dest "$lab/opt/wheels" $newer

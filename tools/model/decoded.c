@@ -3,6 +3,7 @@
 
 #include "model/decoded.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
