@@ -377,7 +377,7 @@ for what, part, tensors, section in (
         ("a grid of 5 x 7", "does not divide", grid(shape=(5, 7), data=f32_bytes([1.0] * 35)), fp8([32, 32])),
         ("scales of integers", "does not fit", grid("I32"), fp8([32, 32])), ("scales of truth", "scales BOOL", grid("BOOL", data=bytes(6)), fp8([32, 32])),
         ("scales of FP8", "scales F8_E4M3", grid("F8_E4M3", data=bytes(6)), fp8([32, 32])),
-        ("exponents, 5 x 7", "scales F8_E8M0 [5, 7]", {W: eights, W[:-6] + "scale": ("F8_E8M0", (5, 7), bytes(35))}, fp8([32, 32], scale_fmt="ue8m0")),
+        ("exponents, 5 x 7", "F8_E8M0 [5, 7] does not divide", {W: eights, W[:-6] + "scale": ("F8_E8M0", (5, 7), bytes(35))}, fp8([32, 32], scale_fmt="ue8m0")),
         ("MXFP4, scales in a row", "scales U8 [192]", mx4(("U8", (192,), bytes(192))), four(32)), ("MXFP4, too few scales", "scales U8 [64, 2]", mx4(("U8", (64, 2), bytes(128))), four(32)),
         ("MXFP4, scales of numbers", "scales F32", mx4(("F32", (64, 3), f32_bytes([1.0] * 192))), four(32)), ("MXFP4, codes in a row", "U8 [3072]", mx4(codes=("U8", (3072,), bytes(3072))), four(32)),
         ("groups of 0", "group_size", mx4(), four(0)), ("groups below 0", "group_size", mx4(), four(-32)), ("groups of 2^63 - 1", "group_size", mx4(), four(2**63 - 1)),

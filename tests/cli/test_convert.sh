@@ -195,10 +195,12 @@ same "reciprocal" "0000003e0100803f" "$(data 28 "$work/to.safetensors" | cut -c 
 exits 0 "" convert "$work/to.safetensors" -o "$work/back.safetensors" -l compressed-tensors -f
 has "table" "$(tr -s ' ' <"$work/out")" "| 1/x, as noted | 1/x, exact |"
 same "back" "00000041ffff7f3f" "$(data 28 "$work/back.safetensors" | cut -c 1-16)"
-for scale in 00000000 0000807f 0000c07f 01000000; do
+divides 01000000 00000041 >"$work/none.safetensors"
+exits 3 "whose reciprocal, which layout modelopt wants, is not an F32 number" \
+	convert "$work/none.safetensors" -o "$work/x.safetensors" -l modelopt --allow-rounding
+for scale in 00000000 0000807f 0000c07f; do
 	divides $scale 00000041 >"$work/none.safetensors"
-	exits 3 "whose reciprocal, which layout modelopt wants, is not an F32 number" \
-		convert "$work/none.safetensors" -o "$work/x.safetensors" -l modelopt --allow-rounding
+	exits 3 "which is no tensor scale" convert "$work/none.safetensors" -o "$work/x.safetensors" -l modelopt --allow-rounding
 done
 
 # GGUF. Element e of a row of bytes 10, 11, ... is e / 2 if e is even, else 1; bytes of a block have the elements i and

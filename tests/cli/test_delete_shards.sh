@@ -189,19 +189,19 @@ fi
 # Blocks that have to be rounded, in the last shard: once that is allowed, by whichever rule, it goes on.
 rm -rf "$work/expected"
 set -- --to mxfp8-e4m3 --allow-rounding --rule floor
-exits 0 "" convert "$work/late" -o "$work/expected" -q "$@"
+exits 0 "blocks were rounded by rule floor" convert "$work/late" -o "$work/expected" -q "$@"
 fresh late
 exits 3 "--allow-rounding rounds them by mse; $out.partial stays, because it has the only copy of shards that are deleted: with that mended, \
 --resume continues" convert "$in" -o "$out" -q $option --to mxfp8-e4m3
 check "the last shard is gone" test -e "$in/$last"
 exits 3 "--allow-rounding rounds" convert "$in" -o "$out" -q $option --to mxfp8-e4m3 --resume
-exits 0 "" convert "$in" -o "$out" -q $option "$@" --resume
+exits 0 "blocks were rounded by rule floor" convert "$in" -o "$out" -q $option "$@" --resume
 is "rounded later"
 if [ -e "$shim" ]; then
 	stopped late "$@"
 	exits 2 "was begun with another --allow-rounding: yes, and not no" convert "$in" -o "$out" -q --resume --to mxfp8-e4m3
 	exits 2 "was begun with another --rule: floor, and not even" convert "$in" -o "$out" -q --resume --to mxfp8-e4m3 --allow-rounding --rule even
-	exits 0 "" convert "$in" -o "$out" -q $option "$@" --resume
+	exits 0 "blocks were rounded by rule floor" convert "$in" -o "$out" -q $option "$@" --resume
 	is "rounded"
 fi
 

@@ -118,6 +118,12 @@ static int find_target(struct config_check *c, const struct lint_weight *weight,
 	return code;
 }
 
+/* Whether loaders go by names of layers, which may carry the prefix of a wrapper: ModelOpt's mixtures. */
+static bool has_layers(const struct config_check *c)
+{
+	return json_object_get(quantization_config(c), "quantized_layers") != NULL;
+}
+
 /* Quantized weights that no group names, where groups have names of modules, and these are names that the files have, too. */
 static int check_targets(struct config_check *c, struct error *error)
 {
@@ -202,7 +208,7 @@ static int check_lists(struct config_check *c, struct error *error)
 		code = read_lists(c, error);
 	if (stated && code == EXIT_OK)
 		code = check_skipped(c, error);
-	if (stated && code == EXIT_OK && c->targets.n > 0 && !c->targets_classes)
+	if (stated && code == EXIT_OK && c->targets.n > 0 && !c->targets_classes && !has_layers(c))
 		code = check_targets(c, error);
 	if (stated && code == EXIT_OK && c->lint->n_weights > 0 && !c->by_scales &&
 	    !(c->lists_optional && c->ignored.n == 0))
