@@ -257,7 +257,9 @@ for command in "dequantize $work/quantized --to bf16" "convert $work/quantized -
 		mxfp=$slow
 		touch "$2/model-2.safetensors"
 		exits 2 "was begun with another source model-2.safetensors: " "$@" -o "$out" --resume
-		exits 0 "" "$@" -o "$out" --force -q
+		lost=
+		[ "$1" = dequantize ] || lost=" were rounded" # which -q does not hide
+		exits 0 "$lost" "$@" -o "$out" --force -q
 		is "$1 started over" "$work/new"
 	fi
 done

@@ -972,15 +972,15 @@ struct owner {
 
 static struct owner *owner_slot(const struct listing *l, const struct tensor *tensor)
 {
-	return l->owners == NULL ? NULL : &l->owners[(uintptr_t)tensor / sizeof *tensor & (l->n_owners - 1)];
+	return &l->owners[(uintptr_t)tensor / sizeof *tensor & (l->n_owners - 1)];
 }
 
-/* Without memory for them, it only takes longer. */
-static void begin_owners(struct listing *l)
+static int begin_owners(struct listing *l)
 {
 	for (l->n_owners = 1; l->n_owners < l->model->n_tensors; l->n_owners *= 2)
 		;
 	l->owners = calloc(l->n_owners, sizeof *l->owners);
+	return l->owners != NULL ? EXIT_OK : fail_memory(l->error);
 }
 
 /* What a tensor is a part of by quantized.h: NULL if it is no part, its own name if its parts do not fit. */
@@ -1013,12 +1013,12 @@ static int find_owner(const struct listing *l, const struct tensor *tensor, cons
 {
 	struct owner *slot = owner_slot(l, tensor);
 
-	if (slot != NULL && slot->tensor == tensor) {
+	if (slot->tensor == tensor) {
 		*name = slot->name;
 		return EXIT_OK;
 	}
 	const int code = look_for_owner(l, tensor, name);
-	if (slot != NULL && code == EXIT_OK)
+	if (code == EXIT_OK)
 		*slot = (struct owner){tensor, *name};
 	return code;
 }
@@ -1281,9 +1281,10 @@ static int list(struct listing *l)
 	const bool described = l->model->n_files > 0 && l->model->files[0].format == &file_safetensors;
 
 	l->plain = is_plain(l->model);
-	begin_owners(l);
+	int code = begin_owners(l);
 	/* Tensors first: they say more of what a layout is than the name of a method. */
-	int code = look_at_tensors(l);
+	if (code == EXIT_OK)
+		code = look_at_tensors(l);
 	if (code == EXIT_OK && described)
 		code = look_at_configs(l);
 	for (size_t i = 0; i < l->model->n_tensors && code == EXIT_OK && (l->formats != 0 || l->any_format); i++)
