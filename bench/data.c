@@ -75,16 +75,18 @@ static bool has_sign(enum mxfp_format format)
 /* Converts the pattern to the beginning of src. */
 static void make_pattern(const struct bench_data *data)
 {
-	const struct mxfp_quantize_options options = {.rule = MXFP_RULE_RCEIL};
+	const struct mxfp_quantize_options options = {.size = sizeof options, .rule = MXFP_RULE_RCEIL};
 	struct mxfp_blocks blocks = {
-		.format = data->holds, .rows = 1, .cols = BENCH_PATTERN, .codes = data->src, .scales = data->src_scales,
+		.size = sizeof blocks, .format = data->holds, .rows = 1, .cols = BENCH_PATTERN, .codes = data->src, .scales = data->src_scales,
 	};
+	const struct mxfp_result result = mxfp_to_blocks(&blocks);
+	const struct mxfp_matrix normals = mxfp_numbers(MXFP_FORMAT_F32, 1, BENCH_PATTERN, data->normals);
 	enum mxfp_status status;
 
 	if (mxfp_format_get_info(data->holds)->kind == MXFP_KIND_BLOCK)
-		status = mxfp_quantize(&blocks, data->normals, MXFP_FORMAT_F32, 0, &options);
+		status = mxfp_quantize(&result, &normals, &options, NULL);
 	else
-		status = mxfp_convert(data->src, data->holds, data->normals, MXFP_FORMAT_F32, BENCH_PATTERN, NULL);
+		status = mxfp_convert_array(data->src, data->holds, data->normals, MXFP_FORMAT_F32, BENCH_PATTERN, NULL, NULL);
 	assert(status == MXFP_OK);
 	(void)status;
 }

@@ -86,6 +86,7 @@ struct bench_gemm_data {
 	const char *isa;
 	struct mxfp_product products[BENCH_EXPERTS_MAX];
 	struct mxfp_matrix a_of[BENCH_EXPERTS_MAX], gate;
+	struct mxfp_result c_of[BENCH_EXPERTS_MAX], dense_c;
 	struct mxfp_blocks c_blocks;
 	size_t n_products;
 	struct bench_ring weights;        /* of the first product */

@@ -16,7 +16,7 @@ enum {
 
 static const float outlier = 64;
 
-static const struct mxfp_quantize_options rceil = {.rule = MXFP_RULE_RCEIL};
+static const struct mxfp_quantize_options rceil = {.size = sizeof rceil, .rule = MXFP_RULE_RCEIL};
 
 /* Allocates zeroed memory that bench_gemm_data_free() frees. Returns NULL if it fails, and after any failure. */
 static void *allocate(struct bench_gemm_data *data, size_t bytes)
@@ -44,7 +44,7 @@ static struct mxfp_matrix encode(struct bench_gemm_data *data, enum mxfp_format 
                                  size_t cols)
 {
 	const struct mxfp_format_info *info = mxfp_format_get_info(format);
-	struct mxfp_matrix matrix = {.format = format, .rows = rows, .cols = cols, .data = from};
+	struct mxfp_matrix matrix = mxfp_numbers(format, rows, cols, from);
 	struct mxfp_sizes size;
 
 	if (format == MXFP_FORMAT_F32)
@@ -52,16 +52,18 @@ static struct mxfp_matrix encode(struct bench_gemm_data *data, enum mxfp_format 
 	if (info->kind != MXFP_KIND_BLOCK) {
 		void *numbers = allocate(data, rows * cols * info->storage_bytes);
 		if (numbers != NULL)
-			expect_ok(data, mxfp_convert(numbers, format, from, MXFP_FORMAT_F32, rows * cols, NULL));
+			expect_ok(data, mxfp_convert_array(numbers, format, from, MXFP_FORMAT_F32, rows * cols, NULL, NULL));
 		matrix.data = numbers;
 		return matrix;
 	}
-	struct mxfp_blocks blocks = {.format = format, .rows = rows, .cols = cols};
-	expect_ok(data, mxfp_blocks_size(format, rows, cols, &size));
+	struct mxfp_blocks blocks = {.size = sizeof blocks, .format = format, .rows = rows, .cols = cols};
+	expect_ok(data, mxfp_blocks_size(&size, format, rows, cols));
 	blocks.codes = allocate(data, size.codes_bytes);
 	blocks.scales = allocate(data, size.scales_bytes);
+	const struct mxfp_matrix numbers = mxfp_numbers(MXFP_FORMAT_F32, rows, cols, from);
+	const struct mxfp_result result = mxfp_to_blocks(&blocks);
 	if (!data->failed)
-		expect_ok(data, mxfp_quantize(&blocks, from, MXFP_FORMAT_F32, 0, &rceil));
+		expect_ok(data, mxfp_quantize(&result, &numbers, &rceil, NULL));
 	return mxfp_blocks_matrix(&blocks);
 }
 
@@ -69,18 +71,20 @@ static struct mxfp_matrix encode(struct bench_gemm_data *data, enum mxfp_format 
 static struct mxfp_matrix encode_w(struct bench_gemm_data *data, bool sparse)
 {
 	const struct bench_gemm_shape *s = data->shape;
-	struct mxfp_sparse kept = {.format = MXFP_FORMAT_F32, .sparsity = data->c->sparsity, .rows = s->n, .cols = s->k};
+	struct mxfp_sparse kept = {.size = sizeof kept, .format = MXFP_FORMAT_F32, .sparsity = data->c->sparsity, .rows = s->n, .cols = s->k};
 	struct mxfp_sparse_sizes size;
 
 	if (!sparse)
 		return encode(data, data->c->w, data->w, s->n, s->k);
-	expect_ok(data, mxfp_sparse_size(data->c->w, kept.sparsity, s->n, s->k, &size));
+	expect_ok(data, mxfp_sparse_size(&size, data->c->w, kept.sparsity, s->n, s->k));
 	kept.masks = allocate(data, size.masks_bytes);
 	kept.codes = allocate(data, size.codes_bytes);
 	float *pruned = allocate(data, s->n * s->k * sizeof(float));
 	if (data->failed)
-		return (struct mxfp_matrix){0};
-	expect_ok(data, mxfp_sparse_prune(&kept, pruned, 0, data->w, 0, NULL));
+		return (struct mxfp_matrix){.size = sizeof(struct mxfp_matrix)};
+	const struct mxfp_result to = mxfp_to_numbers(MXFP_FORMAT_F32, pruned);
+	const struct mxfp_matrix w = mxfp_numbers(MXFP_FORMAT_F32, s->n, s->k, data->w);
+	expect_ok(data, mxfp_sparse_prune(&kept, &to, &w, NULL));
 	struct mxfp_matrix matrix = encode(data, data->c->w, pruned, s->n, s->k);
 	kept.format = data->c->w;
 	if (!data->failed)
@@ -99,14 +103,14 @@ static struct bench_ring pack(struct bench_gemm_data *data, const struct mxfp_ma
 	struct mxfp_gemm_options options = data->options;
 
 	options.a_format = mxfp_format_get_info(data->c->a)->kind == MXFP_KIND_BLOCK ? data->c->a : MXFP_FORMAT_F32;
-	expect_ok(data, mxfp_pack_size(w, &options, &ring.bytes));
+	expect_ok(data, mxfp_pack_size(&ring.bytes, w, &options, &data->exec));
 	ring.step = (ring.bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 	if (ring_bytes > ring.step)
 		ring.n = ring_bytes / ring.step;
 	ring.memory = allocate(data, ring.n * ring.step);
 	if (data->failed)
 		return ring;
-	expect_ok(data, mxfp_pack(ring.memory, ring.bytes, w, &options));
+	expect_ok(data, mxfp_pack(ring.memory, ring.bytes, w, &options, &data->exec));
 	for (size_t i = 1; i < ring.n; i++)
 		memcpy(ring.memory + i * ring.step, ring.memory, ring.bytes);
 	return ring;
@@ -137,13 +141,14 @@ static void make_experts(struct bench_gemm_data *data, const struct mxfp_matrix 
 		const size_t rows = expert_rows(s, i, given);
 
 		data->a_of[i] = encode(data, data->c->a, data->a + given * s->k, rows, s->k);
+		data->c_of[i] = mxfp_to_numbers(MXFP_FORMAT_F32, data->c_values + given * s->n);
 		data->products[i] = (struct mxfp_product){
 			.size = sizeof data->products[i],
+			.c = &data->c_of[i],
 			.a = &data->a_of[i],
 			.w_packed = own.memory,
 			.w_packed_bytes = own.bytes,
 			.n = s->n,
-			.c = data->c_values + given * s->n,
 		};
 		given += rows;
 	}
@@ -159,16 +164,15 @@ static void make_epilogue(struct bench_gemm_data *data)
 	if (data->c->epilogue == BENCH_GEMM_SILU_GATE) {
 		data->options.activation = MXFP_FUNCTION_SILU;
 		data->gate = (struct mxfp_matrix){
-			.rows = s->m, .cols = s->n, .data = allocate(data, s->m * s->n * sizeof(float))};
+			.size = sizeof(struct mxfp_matrix), .rows = s->m, .cols = s->n, .data = allocate(data, s->m * s->n * sizeof(float))};
 		product->gate = &data->gate;
 	} else if (data->c->epilogue == BENCH_GEMM_QUANTIZED) {
-		data->c_blocks = (struct mxfp_blocks){.format = MXFP_FORMAT_MXFP8_E4M3, .rows = s->m, .cols = s->n};
-		expect_ok(data, mxfp_blocks_size(data->c_blocks.format, s->m, s->n, &size));
+		data->c_blocks = (struct mxfp_blocks){.size = sizeof(struct mxfp_blocks), .format = MXFP_FORMAT_MXFP8_E4M3, .rows = s->m, .cols = s->n};
+		expect_ok(data, mxfp_blocks_size(&size, data->c_blocks.format, s->m, s->n));
 		data->c_blocks.codes = allocate(data, size.codes_bytes);
 		data->c_blocks.scales = allocate(data, size.scales_bytes);
 		data->options.c_quantize = &rceil;
-		product->c_blocks = &data->c_blocks;
-		product->c = NULL;
+		data->c_of[0] = mxfp_to_blocks(&data->c_blocks);
 	}
 }
 
@@ -182,7 +186,8 @@ static void make_products(struct bench_gemm_data *data, size_t ring_bytes)
 	data->dense.size = sizeof data->dense;
 	data->dense.a = &data->a_of[0];
 	data->dense.n = s->n;
-	data->dense.c = data->c_values;
+	data->dense_c = mxfp_to_numbers(MXFP_FORMAT_F32, data->c_values);
+	data->dense.c = &data->dense_c;
 	if (sparse || s->experts != 1)
 		data->dense_weights = pack(data, &dense, ring_bytes);
 	data->n_products = s->experts;
@@ -191,6 +196,8 @@ static void make_products(struct bench_gemm_data *data, size_t ring_bytes)
 		return;
 	}
 	data->products[0] = data->dense;
+	data->c_of[0] = data->dense_c;
+	data->products[0].c = &data->c_of[0];
 	data->weights = pack(data, &w, ring_bytes);
 	data->products[0].w_packed = data->weights.memory;
 	data->products[0].w_packed_bytes = data->weights.bytes;
@@ -204,11 +211,11 @@ static void make_workspace(struct bench_gemm_data *data)
 {
 	size_t bytes = 0;
 
-	expect_ok(data, mxfp_gemm_workspace_size(data->products, data->n_products, &data->options, &data->workspace_bytes));
+	expect_ok(data, mxfp_gemm_workspace_size(&data->workspace_bytes, data->products, data->n_products, &data->options, &data->exec));
 	if (data->dense_weights.n != 0) {
 		data->dense.w_packed = data->dense_weights.memory;
 		data->dense.w_packed_bytes = data->dense_weights.bytes;
-		expect_ok(data, mxfp_gemm_workspace_size(&data->dense, 1, &data->options, &bytes));
+		expect_ok(data, mxfp_gemm_workspace_size(&bytes, &data->dense, 1, &data->options, &data->exec));
 	}
 	if (bytes > data->workspace_bytes)
 		data->workspace_bytes = bytes;
@@ -245,10 +252,10 @@ bool bench_gemm_data_make(struct bench_gemm_data *data, size_t ring_bytes, unsig
 	const struct bench_gemm_shape *s = data->shape;
 	const bool quantizes = s->m == 1 && mxfp_format_get_info(data->c->a)->kind == MXFP_KIND_BLOCK;
 
-	data->exec = (struct mxfp_exec){.threads = threads, .isa = data->isa};
+	data->exec = (struct mxfp_exec){.size = sizeof(struct mxfp_exec), .threads = threads, .isa = data->isa};
 	data->options = (struct mxfp_gemm_options){
 		.size = sizeof data->options,
-		.acc = data->c->acc, .a_format = quantizes ? data->c->a : MXFP_FORMAT_F32, .a_quantize = &rceil, .exec = &data->exec,
+		.acc = data->c->acc, .a_format = quantizes ? data->c->a : MXFP_FORMAT_F32, .a_quantize = &rceil,
 	};
 	data->a = allocate(data, s->m * s->k * sizeof(float));
 	data->w = allocate(data, s->n * s->k * sizeof(float));

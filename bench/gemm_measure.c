@@ -24,13 +24,12 @@ static const uint8_t *next(struct bench_ring *ring)
 
 static void run(struct bench_gemm_data *data, const struct mxfp_product *products, size_t n, unsigned threads)
 {
-	const struct mxfp_exec exec = {.threads = threads, .isa = data->isa};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = threads, .isa = data->isa};
 	struct mxfp_gemm_options options = data->options;
 
-	options.exec = &exec;
 	if (products == &data->dense)
 		options.activation = MXFP_FUNCTION_IDENTITY;
-	(void)mxfp_gemm_grouped(products, n, &options, data->workspace, data->workspace_bytes);
+	(void)mxfp_gemm_grouped(NULL, products, n, &options, data->workspace, data->workspace_bytes, &exec);
 }
 
 static void run_products(struct bench_gemm_data *data, unsigned threads)

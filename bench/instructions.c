@@ -90,31 +90,30 @@ static const struct mxfp_matrix *operand(struct operand of[MOST_FORMATS], enum m
 	to->codes = allocate(rows * DEPTH * sizeof(float));
 	if (mxfp_format_get_info(format)->kind == MXFP_KIND_BLOCK) {
 		to->scales = allocate(rows * DEPTH);
-		struct mxfp_blocks blocks = {.format = format, .rows = rows, .cols = DEPTH, .codes = to->codes, .scales = to->scales};
+		struct mxfp_blocks blocks = mxfp_blocks_at(format, rows, DEPTH, to->codes, to->scales);
+		const struct mxfp_result to_blocks = mxfp_to_blocks(&blocks);
+		const struct mxfp_matrix matrix = mxfp_numbers(MXFP_FORMAT_F32, rows, DEPTH, from);
 
-		check(mxfp_quantize(&blocks, from, MXFP_FORMAT_F32, DEPTH, &(struct mxfp_quantize_options){0}), "quantize");
-		to->matrix = (struct mxfp_matrix){.tensor_scale = blocks.tensor_scale, .tensor_scale_divides = blocks.tensor_scale_divides};
+		check(mxfp_quantize(&to_blocks, &matrix, NULL, NULL), "quantize");
+		to->matrix = mxfp_blocks_matrix(&blocks);
 	} else {
-		check(mxfp_convert(to->codes, format, from, MXFP_FORMAT_F32, rows * DEPTH, &(struct mxfp_convert_options){0}), "convert");
+		check(mxfp_convert_array(to->codes, format, from, MXFP_FORMAT_F32, rows * DEPTH, NULL, NULL), "convert");
+		to->matrix = mxfp_numbers(format, rows, DEPTH, to->codes);
 	}
-	to->matrix.format = format;
-	to->matrix.data = to->codes;
-	to->matrix.scales = to->scales;
-	to->matrix.cols = DEPTH;
 	return &to->matrix;
 }
 
-static void multiply(const struct mxfp_product *product, const struct mxfp_gemm_options *options)
+static void multiply(const struct mxfp_product *product, const struct mxfp_gemm_options *options, const struct mxfp_exec *exec)
 {
 	size_t bytes;
 
-	check(mxfp_gemm_workspace_size(product, 1, options, &bytes), "workspace");
+	check(mxfp_gemm_workspace_size(&bytes, product, 1, options, exec), "workspace");
 	void *workspace = allocate(bytes);
 	printf("product %s %s %zu %zu %d\n", mxfp_format_get_info(product->a->format)->name,
 	       mxfp_format_get_info(product->w->format)->name, product->a->rows, product->n, DEPTH);
 	fflush(stdout);
 	begin_count();
-	check(mxfp_gemm(product, options, workspace, bytes), "gemm");
+	check(mxfp_gemm(product, options, workspace, bytes, exec), "gemm");
 	end_count();
 	free(workspace);
 }
@@ -122,21 +121,22 @@ static void multiply(const struct mxfp_product *product, const struct mxfp_gemm_
 static void multiply_pair(enum mxfp_format a_format, enum mxfp_format w_format)
 {
 	const bool block = mxfp_format_get_info(a_format)->kind == MXFP_KIND_BLOCK;
-	const struct mxfp_exec exec = {.threads = 1};
-	const struct mxfp_gemm_options options = {.a_format = block ? a_format : (enum mxfp_format)0, .exec = &exec};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
+	const struct mxfp_gemm_options options = {.size = sizeof options, .a_format = block ? a_format : (enum mxfp_format)0};
 	struct mxfp_matrix of_a = *operand(a, a_format, 0, ROWS), of_w = *operand(w, w_format, ROWS, COLUMNS);
 
 	for (size_t i = 0; i < sizeof some_columns / sizeof *some_columns; i++) {
-		struct mxfp_product product = {.a = &of_a, .w = &of_w, .n = some_columns[i], .c = result};
+		const struct mxfp_result c = mxfp_to_numbers(MXFP_FORMAT_F32, result);
+		struct mxfp_product product = {.size = sizeof product, .c = &c, .a = &of_a, .w = &of_w, .n = some_columns[i]};
 
 		of_w.rows = some_columns[i];
-		check(mxfp_pack_size(&of_w, &options, &product.w_packed_bytes), "pack");
+		check(mxfp_pack_size(&product.w_packed_bytes, &of_w, &options, &exec), "pack");
 		void *packed = allocate(product.w_packed_bytes);
-		check(mxfp_pack(packed, product.w_packed_bytes, &of_w, &options), "pack");
+		check(mxfp_pack(packed, product.w_packed_bytes, &of_w, &options, &exec), "pack");
 		product.w_packed = packed;
 		for (size_t j = 0; j < sizeof some_rows / sizeof *some_rows; j++) {
 			of_a.rows = some_rows[j];
-			multiply(&product, &options);
+			multiply(&product, &options, &exec);
 		}
 		free(packed);
 	}

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "internal.h"
 #include "sleef_peer.h"
 
 enum { PIECE = 1 << 16 }; /* elements of a limit that a thread takes at once, as the library cuts a call */
@@ -50,7 +51,7 @@ bool bench_has_steps(const struct bench_case *c)
 	       ((c->op == BENCH_APPLY || c->op == BENCH_ROWS) && mxfp_format_get_info(c->dst)->kind == MXFP_KIND_BLOCK);
 }
 
-static struct mxfp_quantize_options quantize_options(const struct bench_work *work, const struct mxfp_exec *exec)
+static struct mxfp_quantize_options quantize_options(const struct bench_work *work)
 {
 	return (struct mxfp_quantize_options){
 		.size = sizeof(struct mxfp_quantize_options),
@@ -58,8 +59,19 @@ static struct mxfp_quantize_options quantize_options(const struct bench_work *wo
 		.recipe = work->c->recipe,
 		.round = work->c->round,
 		.first_index = work->start,
-		.exec = exec,
 	};
+}
+
+/* What is read, as rows of numbers. */
+static struct mxfp_matrix source_of(const struct bench_work *work)
+{
+	return mxfp_numbers(work->c->src, work->n / BENCH_COLS, BENCH_COLS, at(work->data->src, work->c->src, work->start));
+}
+
+/* Where results go as numbers. */
+static struct mxfp_result numbers_of(const struct bench_work *work, enum mxfp_format format)
+{
+	return mxfp_to_numbers(format, at(work->data->dst, format, work->start));
 }
 
 static struct mxfp_blocks blocks_of(const struct bench_work *work)
@@ -67,7 +79,7 @@ static struct mxfp_blocks blocks_of(const struct bench_work *work)
 	const struct bench_case *c = work->c;
 
 	return (struct mxfp_blocks){
-		.format = c->dst,
+		.size = sizeof(struct mxfp_blocks), .format = c->dst,
 		.rows = work->n / BENCH_COLS,
 		.cols = BENCH_COLS,
 		.codes = at(work->data->dst, c->dst, work->start),
@@ -77,19 +89,20 @@ static struct mxfp_blocks blocks_of(const struct bench_work *work)
 
 static enum mxfp_status quantize(const struct bench_work *work, bool squares, const struct mxfp_exec *exec)
 {
-	const struct bench_case *c = work->c;
-	struct mxfp_quantize_options options = quantize_options(work, exec);
+	const struct mxfp_matrix src = source_of(work);
+	struct mxfp_quantize_options options = quantize_options(work);
 	struct mxfp_blocks blocks = blocks_of(work);
+	const struct mxfp_result result = mxfp_to_blocks(&blocks);
 
 	options.block_rows = squares ? BENCH_SQUARE : 1;
-	return mxfp_quantize(&blocks, at(work->data->src, c->src, work->start), c->src, 0, &options);
+	return mxfp_quantize(&result, &src, &options, exec);
 }
 
 static enum mxfp_status dequantize(const struct bench_work *work, const struct mxfp_exec *exec)
 {
 	const struct bench_case *c = work->c;
 	const struct mxfp_matrix matrix = {
-		.format = c->src,
+		.size = sizeof matrix, .format = c->src,
 		.rows = work->n / BENCH_COLS,
 		.cols = BENCH_COLS,
 		.data = at(work->data->src, c->src, work->start),
@@ -97,94 +110,81 @@ static enum mxfp_status dequantize(const struct bench_work *work, const struct m
 		.tensor_scale = 1,
 	};
 
-	return mxfp_dequantize(&matrix, at(work->data->dst, c->dst, work->start), c->dst, 0, exec);
+	const struct mxfp_result result = numbers_of(work, c->dst);
+
+	return mxfp_dequantize(&result, &matrix, exec);
 }
 
 static enum mxfp_status convert(const struct bench_work *work, const struct mxfp_exec *exec)
 {
 	const struct bench_case *c = work->c;
-	const struct mxfp_convert_options options = {.round = c->round, .first_index = work->start, .exec = exec};
+	const struct mxfp_convert_options options = {.size = sizeof options, .round = c->round, .first_index = work->start};
 
-	return mxfp_convert(at(work->data->dst, c->dst, work->start), c->dst,
-	                    at(work->data->src, c->src, work->start), c->src, work->n, &options);
+	return mxfp_convert_array(at(work->data->dst, c->dst, work->start), c->dst, at(work->data->src, c->src, work->start), c->src, work->n, &options, exec);
 }
 
-static enum mxfp_status row_operation(const struct bench_work *work, const struct mxfp_row_output *output,
-                                      const struct mxfp_exec *exec)
+static enum mxfp_status row_operation(const struct bench_work *work, const struct mxfp_result *result,
+                                      const struct mxfp_quantize_options *quantize, const struct mxfp_exec *exec)
 {
-	const struct mxfp_row_input src = {
-		.data = at(work->data->src, work->c->src, work->start), .format = work->c->src,
-	};
-	const struct mxfp_row_input weight = {.data = work->data->normals, .format = MXFP_FORMAT_F32};
-	const struct mxfp_norm_options options = {.epsilon = 1e-5, .weight = &weight, .exec = exec};
-	const struct mxfp_softmax_options softmax_options = {.exec = exec};
-	const size_t rows = work->n / BENCH_COLS;
+	const struct mxfp_matrix src = source_of(work);
+	const struct mxfp_matrix weight = mxfp_numbers(MXFP_FORMAT_F32, 1, BENCH_COLS, work->data->normals);
+	const struct mxfp_norm_options norm = {.size = sizeof norm, .epsilon = 1e-5, .weight = &weight, .quantize = quantize};
+	const struct mxfp_softmax_options softmax = {.size = sizeof softmax, .quantize = quantize};
 
 	switch (work->c->row_op) {
 	case BENCH_SOFTMAX:
-		return mxfp_softmax(output, &src, rows, BENCH_COLS, &softmax_options);
+		return mxfp_softmax(result, &src, &softmax, exec);
 	case BENCH_RMS_NORM:
-		return mxfp_rms_norm(output, &src, rows, BENCH_COLS, &options);
+		return mxfp_rms_norm(result, &src, &norm, exec);
 	default:
-		return mxfp_layer_norm(output, &src, rows, BENCH_COLS, &options);
+		return mxfp_layer_norm(result, &src, &norm, exec);
 	}
 }
 
 /* A function or a row operation, with results as numbers or as blocks. */
 static enum mxfp_status compute(const struct bench_work *work, bool as_blocks, const struct mxfp_exec *exec)
 {
-	const struct mxfp_quantize_options quantize = quantize_options(work, NULL);
-	const struct mxfp_apply_options options = {.exec = exec};
-	struct mxfp_blocks blocks = as_blocks ? blocks_of(work) : (struct mxfp_blocks){0};
-	const struct mxfp_row_output output = {
-		.data = as_blocks ? NULL : at(work->data->dst, MXFP_FORMAT_F32, work->start),
-		.format = MXFP_FORMAT_F32,
-		.blocks = as_blocks ? &blocks : NULL,
-		.quantize = as_blocks ? &quantize : NULL,
-	};
+	const struct mxfp_matrix src = source_of(work);
+	const struct mxfp_quantize_options quantize = quantize_options(work);
+	const struct mxfp_function_options options = {.size = sizeof options, .quantize = &quantize};
+	struct mxfp_blocks blocks = blocks_of(work);
+	const struct mxfp_result result = as_blocks ? mxfp_to_blocks(&blocks) : numbers_of(work, MXFP_FORMAT_F32);
 
 	if (work->c->op == BENCH_ROWS)
-		return row_operation(work, &output, exec);
-	return mxfp_apply(work->c->function, &output, at(work->data->src, work->c->src, work->start), work->c->src, 0,
-	                  work->n / BENCH_COLS, BENCH_COLS, &options);
+		return row_operation(work, &result, &quantize, exec);
+	return mxfp_function_apply(&result, work->c->function, &src, &options, exec);
 }
 
 static enum mxfp_status fake_quantize(const struct bench_work *work, const struct mxfp_exec *exec)
 {
-	const struct bench_case *c = work->c;
-	const struct mxfp_quantize_options options = quantize_options(work, exec);
-	const struct mxfp_fake_output output = {
-		.data = at(work->data->dst, c->dst, work->start), .format = c->dst,
-	};
+	const struct mxfp_matrix src = source_of(work);
+	const struct mxfp_quantize_options options = quantize_options(work);
+	const struct mxfp_result result = numbers_of(work, work->c->dst);
 
-	return mxfp_fake_quantize(c->blocks, &output, at(work->data->src, c->src, work->start), c->src, 0,
-	                          work->n / BENCH_COLS, BENCH_COLS, &options);
+	return mxfp_fake_quantize(&result, work->c->blocks, &src, &options, exec);
 }
 
 /* The same by way of blocks in memory. */
 static enum mxfp_status fake_quantize_steps(const struct bench_work *work, const struct mxfp_exec *exec)
 {
 	const struct bench_case *c = work->c;
-	const struct mxfp_quantize_options options = quantize_options(work, exec);
-	struct mxfp_blocks blocks = {
-		.format = c->blocks,
-		.rows = work->n / BENCH_COLS,
-		.cols = BENCH_COLS,
-		.codes = at(work->data->blocks, c->blocks, work->start),
-		.scales = scale_at(work->data->dst_scales, c->blocks, work->start),
-	};
+	const struct mxfp_matrix src = source_of(work);
+	const struct mxfp_quantize_options options = quantize_options(work);
+	struct mxfp_blocks blocks =
+		mxfp_blocks_at(c->blocks, work->n / BENCH_COLS, BENCH_COLS, at(work->data->blocks, c->blocks, work->start),
+	                       scale_at(work->data->dst_scales, c->blocks, work->start));
+	const struct mxfp_result as_blocks = mxfp_to_blocks(&blocks), as_numbers = numbers_of(work, c->dst);
 
-	enum mxfp_status status =
-		mxfp_quantize(&blocks, at(work->data->src, c->src, work->start), c->src, 0, &options);
+	enum mxfp_status status = mxfp_quantize(&as_blocks, &src, &options, exec);
 	if (status != MXFP_OK)
 		return status;
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
-	return mxfp_dequantize(&matrix, at(work->data->dst, c->dst, work->start), c->dst, 0, exec);
+	return mxfp_dequantize(&as_numbers, &matrix, exec);
 }
 
 void bench_run_steps(const struct bench_work *work)
 {
-	const struct mxfp_exec exec = {.threads = work->threads, .isa = work->isa};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = work->threads, .isa = work->isa};
 	enum mxfp_status status = MXFP_OK;
 
 	if (work->c->op == BENCH_FAKE)
@@ -205,7 +205,8 @@ void bench_run_sleef(const struct bench_work *work)
 
 void bench_run(const struct bench_work *work)
 {
-	const struct mxfp_exec exec = {.threads = work->threads, .isa = work->isa};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = work->threads, .isa = work->isa};
+	const struct mxfp_matrix src = source_of(work);
 	enum mxfp_status status;
 	float amax = 0;
 
@@ -220,7 +221,7 @@ void bench_run(const struct bench_work *work)
 	else if (work->c->op == BENCH_FAKE)
 		status = fake_quantize(work, &exec);
 	else
-		status = mxfp_amax(at(work->data->src, work->c->src, work->start), work->c->src, work->n, &amax, &exec);
+		status = mxfp_amax(&amax, &src, &exec);
 	assert(status == MXFP_OK);
 	(void)status;
 }
@@ -288,7 +289,9 @@ static void move_bytes(const struct bench_work *work, const struct limit *limit,
 		.piece_steps = (n_steps + n_pieces - 1) / n_pieces,
 	};
 
-	mxfp_parallel_for(&(struct mxfp_exec){.threads = work->threads}, n_pieces, limit_piece, &limit_work);
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = work->threads};
+
+	mxfp_parallel_for(&exec, n_pieces, limit_piece, &limit_work);
 }
 
 static void run_limit(const struct bench_work *work, bool past)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gemm_bench.h"
+#include "internal.h"
 
 enum { ROUNDS = 11, PIECES = 64, BYTES_MIN = 1 << 18 };
 
@@ -32,7 +33,7 @@ void bench_read(limit_loop *run, const uint8_t *from, size_t lines, unsigned thr
 {
 	struct reading r = {run, from, lines};
 
-	mxfp_parallel_for(&(struct mxfp_exec){.threads = threads}, PIECES, read_piece, &r);
+	mxfp_parallel_for(&(struct mxfp_exec){.size = sizeof(struct mxfp_exec), .threads = threads}, PIECES, read_piece, &r);
 }
 
 struct computing {
@@ -51,7 +52,7 @@ static double compute(struct computing *c, unsigned threads)
 {
 	double sum = 0;
 
-	mxfp_parallel_for(&(struct mxfp_exec){.threads = threads}, PIECES, compute_piece, c);
+	mxfp_parallel_for(&(struct mxfp_exec){.size = sizeof(struct mxfp_exec), .threads = threads}, PIECES, compute_piece, c);
 	for (int i = 0; i < PIECES; i++)
 		sum += c->operations[i];
 	return sum;

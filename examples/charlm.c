@@ -34,16 +34,18 @@ static void keep_inputs(const struct evaluation *e, const float *x, const struct
 /* A linear layer: y = x W^T, or y += x W^T if `add`. If W is in blocks, mxfp_gemm() quantizes x. */
 static enum mxfp_status linear(struct evaluation *e, float *y, const float *x, const struct mxfp_matrix *w, bool add)
 {
-	const struct mxfp_matrix a = {.format = MXFP_FORMAT_F32, .rows = CHARLM_BATCH, .cols = w->cols, .data = x};
-	const struct mxfp_product product = {.a = &a, .w = w, .c = y};
+	const struct mxfp_matrix a = mxfp_numbers(MXFP_FORMAT_F32, CHARLM_BATCH, w->cols, x);
+	const struct mxfp_result c = mxfp_to_numbers(MXFP_FORMAT_F32, y);
+	const struct mxfp_product product = {.size = sizeof product, .c = &c, .a = &a, .w = w};
+	const struct mxfp_exec one_thread = {.size = sizeof one_thread, .threads = 1};
 	const struct mxfp_gemm_options options = {
+		.size = sizeof options,
 		.a_format = w->format == MXFP_FORMAT_F32 ? MXFP_FORMAT_F32 : e->model->activations,
 		.a_quantize = &e->model->how,
 		.accumulate = add,
-		.exec = &(struct mxfp_exec){.threads = 1},
 	};
 	size_t bytes;
-	enum mxfp_status status = mxfp_gemm_workspace_size(&product, 1, &options, &bytes);
+	enum mxfp_status status = mxfp_gemm_workspace_size(&bytes, &product, 1, &options, &one_thread);
 
 	if (e->inputs)
 		keep_inputs(e, x, w);
@@ -54,9 +56,9 @@ static enum mxfp_status linear(struct evaluation *e, float *y, const float *x, c
 		e->workspace = malloc(bytes);
 		e->workspace_bytes = e->workspace ? bytes : 0;
 		if (!e->workspace)
-			return MXFP_ERR_SIZE;
+			return MXFP_ERR_WORKSPACE;
 	}
-	return mxfp_gemm(&product, &options, e->workspace, e->workspace_bytes);
+	return mxfp_gemm(&product, &options, e->workspace, e->workspace_bytes, &one_thread);
 }
 
 /* Computes the logits of the batch. */

@@ -43,7 +43,7 @@ static struct mxfp_matrix *place_matrix(struct charlm_matrices *model, const str
 {
 	struct mxfp_matrix *matrix = (struct mxfp_matrix *)((char *)model + tensor->matrix);
 
-	*matrix = (struct mxfp_matrix){.format = MXFP_FORMAT_F32, .cols = (size_t)tensor->shape[tensor->rank - 1]};
+	*matrix = (struct mxfp_matrix){.size = sizeof(struct mxfp_matrix), .format = MXFP_FORMAT_F32, .cols = (size_t)tensor->shape[tensor->rank - 1]};
 	matrix->rows = charlm_elements(tensor) / matrix->cols;
 	return matrix;
 }
@@ -88,7 +88,7 @@ static int block_format(enum mxfp_format *format, const struct file *file, const
 	snprintf(key, sizeof(key), "mxfp.tensor.%s", name);
 	value = file_metadata(file, key);
 	value = value ? value : file_metadata(file, "mxfp.weights");
-	if (!value || sscanf(value, "%31s", word) != 1 || mxfp_format_from_name(word, format))
+	if (!value || sscanf(value, "%31s", word) != 1 || mxfp_format_from_name(format, word))
 		return fail(error, EXIT_INPUT, "%s: tensor '%s': no metadata '%s' or 'mxfp.weights' say its format", file->path,
 		            name, key);
 	return EXIT_OK;
@@ -110,7 +110,7 @@ static int load_tensor(struct charlm_matrices *model, const struct charlm_tensor
 	code = block_format(&matrix->format, file, wanted->name, error);
 	if (code)
 		return code;
-	if (mxfp_blocks_size(matrix->format, matrix->rows, matrix->cols, &size))
+	if (mxfp_blocks_size(&size, matrix->format, matrix->rows, matrix->cols))
 		return fail(error, EXIT_INPUT, "%s: tensor '%s': not in a block format", file->path, wanted->name);
 	code = load_part(&matrix->data, model, file, wanted->name, plain ? "" : "_packed", size.codes_bytes, error);
 	if (!code)
@@ -128,7 +128,7 @@ bool charlm_activations(enum mxfp_format *format, const char *name)
 {
 	*format = MXFP_FORMAT_F32;
 	return strcmp(name, "none") == 0 ||
-	       (!mxfp_format_from_name(name, format) && mxfp_format_get_info(*format)->kind == MXFP_KIND_BLOCK);
+	       (!mxfp_format_from_name(format, name) && mxfp_format_get_info(*format)->kind == MXFP_KIND_BLOCK);
 }
 
 /* Loads what `mxfp quantize` recorded for the inputs of quantized layers. */
@@ -138,10 +138,10 @@ static int load_activations(struct charlm_matrices *model, const struct file *fi
 	int value = MXFP_RULE_RCEIL;
 
 	if (!charlm_activations(&model->activations, format ? format : "none") ||
-	    (rule && mxfp_option_from_name(MXFP_OPTION_RULE, rule, &value)))
+	    (rule && mxfp_option_from_name(&value, MXFP_OPTION_RULE, rule)))
 		return fail(error, EXIT_INPUT, "%s: metadata 'mxfp.activations' or 'mxfp.activation_rule': unknown value",
 		            file->path);
-	model->how.rule = (enum mxfp_rule)value;
+	model->how = (struct mxfp_quantize_options){.size = sizeof model->how, .rule = (enum mxfp_rule)value};
 	return EXIT_OK;
 }
 

@@ -88,22 +88,23 @@ static void draw_batch(struct trainer *trainer, const struct charlm_text *text)
 }
 
 /* As `mxfp quantize` makes blocks of weights, and charlm_loss of activations. */
-static const struct mxfp_exec alone = {.threads = 1};
-static const struct mxfp_quantize_options as_weights = {.recipe = MXFP_RECIPE_COMPRESSED_TENSORS, .exec = &alone};
-static const struct mxfp_quantize_options as_activations = {.rule = MXFP_RULE_RCEIL, .exec = &alone};
+static const struct mxfp_exec alone = {.size = sizeof alone, .threads = 1};
+static const struct mxfp_quantize_options as_weights = {.size = sizeof as_weights, .recipe = MXFP_RECIPE_COMPRESSED_TENSORS};
+static const struct mxfp_quantize_options as_activations = {.size = sizeof as_activations, .rule = MXFP_RULE_RCEIL};
 
 /* y becomes what blocks hold of x, and clamped says where x lies outside; f32: x, and nowhere. */
 static void fake_quantize(enum mxfp_format format, const struct mxfp_quantize_options *how, float *y, uint8_t *clamped,
                           const float *x, size_t rows, size_t cols)
 {
-	const struct mxfp_fake_output output = {.data = y, .clamped = clamped};
+	const struct mxfp_result result = {.size = sizeof result, .data = y, .clamped = clamped};
+	const struct mxfp_matrix matrix = mxfp_numbers(MXFP_FORMAT_F32, rows, cols, x);
 	enum mxfp_status status = MXFP_OK;
 
 	if (format == MXFP_FORMAT_F32) {
 		memcpy(y, x, rows * cols * sizeof(*y));
 		memset(clamped, 0, rows * cols);
 	} else {
-		status = mxfp_fake_quantize(format, &output, x, MXFP_FORMAT_F32, 0, rows, cols, how);
+		status = mxfp_fake_quantize(&result, format, &matrix, how, &alone);
 	}
 	assert(status == MXFP_OK);
 	(void)status;

@@ -48,37 +48,39 @@ static void *allocate(size_t bytes)
 	void *memory = malloc(bytes);
 
 	if (memory == NULL && bytes != 0)
-		stop_unless_ok(MXFP_ERR_SIZE, "out of memory");
+		stop_unless_ok(MXFP_ERR_WORKSPACE, "out of memory");
 	return memory;
 }
 
 int main(void)
 {
-	const struct mxfp_quantize_options rule = {.rule = MXFP_RULE_RCEIL};
-	const struct mxfp_gemm_options options = {.a_format = MXFP_FORMAT_MXFP8_E4M3, .a_quantize = &rule};
-	struct mxfp_blocks blocks = {.format = MXFP_FORMAT_MXFP4, .rows = OUTPUTS, .cols = INPUTS};
+	const struct mxfp_quantize_options rule = {.size = sizeof rule, .rule = MXFP_RULE_RCEIL};
+	const struct mxfp_gemm_options options = {.size = sizeof options, .a_format = MXFP_FORMAT_MXFP8_E4M3, .a_quantize = &rule};
 	struct mxfp_sizes size;
 	size_t packed_bytes, workspace_bytes;
 
 	/* Once: quantize the weights, then pack them for this machine's kernel. */
 	fill();
-	stop_unless_ok(mxfp_blocks_size(blocks.format, OUTPUTS, INPUTS, &size), "mxfp_blocks_size");
-	blocks.codes = allocate(size.codes_bytes);
-	blocks.scales = allocate(size.scales_bytes);
-	stop_unless_ok(mxfp_quantize(&blocks, weights, MXFP_FORMAT_F32, 0, &rule), "mxfp_quantize");
+	stop_unless_ok(mxfp_blocks_size(&size, MXFP_FORMAT_MXFP4, OUTPUTS, INPUTS), "mxfp_blocks_size");
+	struct mxfp_blocks blocks =
+		mxfp_blocks_at(MXFP_FORMAT_MXFP4, OUTPUTS, INPUTS, allocate(size.codes_bytes), allocate(size.scales_bytes));
+	const struct mxfp_result to = mxfp_to_blocks(&blocks);
+	const struct mxfp_matrix numbers = mxfp_numbers(MXFP_FORMAT_F32, OUTPUTS, INPUTS, weights);
+	stop_unless_ok(mxfp_quantize(&to, &numbers, &rule, NULL), "mxfp_quantize");
 	const struct mxfp_matrix w = mxfp_blocks_matrix(&blocks);
-	stop_unless_ok(mxfp_pack_size(&w, &options, &packed_bytes), "mxfp_pack_size");
+	stop_unless_ok(mxfp_pack_size(&packed_bytes, &w, &options, NULL), "mxfp_pack_size");
 	void *packed = allocate(packed_bytes);
-	stop_unless_ok(mxfp_pack(packed, packed_bytes, &w, &options), "mxfp_pack");
+	stop_unless_ok(mxfp_pack(packed, packed_bytes, &w, &options, NULL), "mxfp_pack");
 
 	/* For every batch of tokens: multiply, in memory that the caller owns. */
-	const struct mxfp_matrix a = {.format = MXFP_FORMAT_F32, .rows = TOKENS, .cols = INPUTS, .data = x};
+	const struct mxfp_matrix a = mxfp_numbers(MXFP_FORMAT_F32, TOKENS, INPUTS, x);
+	const struct mxfp_result c = mxfp_to_numbers(MXFP_FORMAT_F32, y);
 	const struct mxfp_product product = {
-		.a = &a, .w_packed = packed, .w_packed_bytes = packed_bytes, .n = OUTPUTS, .c = y,
+		.size = sizeof product, .c = &c, .a = &a, .w_packed = packed, .w_packed_bytes = packed_bytes, .n = OUTPUTS,
 	};
-	stop_unless_ok(mxfp_gemm_workspace_size(&product, 1, &options, &workspace_bytes), "mxfp_gemm_workspace_size");
+	stop_unless_ok(mxfp_gemm_workspace_size(&workspace_bytes, &product, 1, &options, NULL), "mxfp_gemm_workspace_size");
 	void *workspace = allocate(workspace_bytes);
-	stop_unless_ok(mxfp_gemm(&product, &options, workspace, workspace_bytes), "mxfp_gemm");
+	stop_unless_ok(mxfp_gemm(&product, &options, workspace, workspace_bytes, NULL), "mxfp_gemm");
 
 	int unequal = 0;
 	for (int token = 0; token < TOKENS; token++) {

@@ -41,10 +41,15 @@ static uint32_t code_at(const struct codes *codes, enum mxfp_format format, size
 }
 
 static void convert(struct codes *dst, enum mxfp_format to, const void *src, enum mxfp_format from, size_t n,
-                    const struct mxfp_convert_options *options)
+                    const struct mxfp_convert_options *options, struct mxfp_counts *counts)
 {
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
+	const struct mxfp_matrix matrix = mxfp_numbers(from, 1, n, src);
+	struct mxfp_result result = mxfp_to_numbers(to, dst->bytes);
+
+	result.counts = counts;
 	memset(dst, 0xA5, sizeof *dst);
-	fuzz_check(mxfp_convert(dst->bytes, to, src, from, n, options) == MXFP_OK,
+	fuzz_check(mxfp_convert(&result, &matrix, options, &exec) == MXFP_OK,
 	           "a conversion of two elements succeeds");
 	for (size_t i = n * width(to); i < MAX_BYTES; i++)
 		fuzz_check(dst->bytes[i] == 0xA5, "nothing is written past the end");
@@ -67,12 +72,11 @@ static void check_encoding_is_idempotent(const struct codes *codes, enum mxfp_fo
                                          uint8_t mode)
 {
 	struct mxfp_convert_options options = {
-		.round = mode % (MXFP_ROUND_SR + 1), .overflow = MXFP_OVERFLOW_OVF,
-		.exec = &(struct mxfp_exec){.threads = 1}};
+		.size = sizeof options, .round = mode % (MXFP_ROUND_SR + 1), .overflow = MXFP_OVERFLOW_OVF};
 	struct codes values, again;
 
-	convert(&values, MXFP_FORMAT_F32, codes->bytes, format, n, &options);
-	convert(&again, format, values.bytes, MXFP_FORMAT_F32, n, &options);
+	convert(&values, MXFP_FORMAT_F32, codes->bytes, format, n, &options, NULL);
+	convert(&again, format, values.bytes, MXFP_FORMAT_F32, n, &options, NULL);
 	fuzz_check(memcmp(codes->bytes, again.bytes, n * width(format)) == 0, "encode(decode(code)) = code");
 }
 
@@ -85,8 +89,7 @@ static void check_pieces_equal_whole(const struct codes *whole, enum mxfp_format
 	size_t half = n / 2;
 
 	piece.first_index += half;
-	piece.counts = NULL;
-	convert(&part, to, src + half * width(from), from, n - half, &piece);
+	convert(&part, to, src + half * width(from), from, n - half, &piece, NULL);
 	fuzz_check(memcmp(part.bytes, whole->bytes + half * width(to), (n - half) * width(to)) == 0,
 	           "a piece converts as it does within the whole");
 }
@@ -98,11 +101,10 @@ static void check_result_is_a_neighbour(const struct codes *result, enum mxfp_fo
 	struct mxfp_convert_options directed = *options;
 	struct codes up, down;
 
-	directed.counts = NULL;
 	directed.round = MXFP_ROUND_RTP;
-	convert(&up, to, src, from, n, &directed);
+	convert(&up, to, src, from, n, &directed, NULL);
 	directed.round = MXFP_ROUND_RTN;
-	convert(&down, to, src, from, n, &directed);
+	convert(&down, to, src, from, n, &directed, NULL);
 	for (size_t i = 0; i < n; i++) {
 		uint32_t code = code_at(result, to, i);
 
@@ -133,8 +135,8 @@ static void check_counts(const struct mxfp_counts *counts, size_t n)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_bytes in = {data, size};
-	struct mxfp_counts counts = {0};
-	struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}, .counts = &counts};
+	struct mxfp_counts counts = {.size = sizeof counts};
+	struct mxfp_convert_options options = {.size = sizeof options};
 	enum mxfp_format from = fuzz_byte(&in) % N_ELEMENT_FORMATS, to = fuzz_byte(&in) % N_ELEMENT_FORMATS;
 	struct codes result, src;
 
@@ -147,7 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t n = in.size / width(from) < MAX_CODES ? in.size / width(from) : MAX_CODES;
 	fuzz_take(&in, src.bytes, n * width(from));
 
-	convert(&result, to, src.bytes, from, n, &options);
+	convert(&result, to, src.bytes, from, n, &options, &counts);
 	check_counts(&counts, n);
 	check_codes_have_no_spare_bits(&result, to, n);
 	check_encoding_is_idempotent(&result, to, n, mode);

@@ -50,6 +50,7 @@ struct input {
 	struct mxfp_product product; /* without a, w and c */
 	struct mxfp_matrix a, w;
 	struct mxfp_gemm_options options;
+	enum mxfp_format c_format;
 	uint8_t flags;
 	size_t n_changes;
 	struct change change[MAX_CHANGES];
@@ -85,7 +86,7 @@ static void fill_matrix(const struct input *in, struct mxfp_matrix *m, size_t fr
 		m->data = filled(in, rows * m->stride * mxfp_format_get_info(m->format)->storage_bytes, from);
 		return;
 	}
-	fuzz_check(mxfp_blocks_size(m->format, rows, cols, &size) == MXFP_OK, "a small matrix has a size");
+	fuzz_check(mxfp_blocks_size(&size, m->format, rows, cols) == MXFP_OK, "a small matrix has a size");
 	m->stride = size.codes_row_bytes + gap;
 	m->scales_stride = size.scales_row_bytes + gap;
 	m->data = filled(in, rows * m->stride, from);
@@ -123,7 +124,7 @@ static void take(struct input *in, const uint8_t *data, size_t size)
 		in->change[i].value = fuzz_byte(bytes);
 	}
 	fuzz_take(bytes, in->wild, sizeof in->wild);
-	in->options.c_format = (in->flags & C_BF16) != 0 ? MXFP_FORMAT_BF16 : MXFP_FORMAT_F32;
+	in->c_format = (in->flags & C_BF16) != 0 ? MXFP_FORMAT_BF16 : MXFP_FORMAT_F32;
 	in->options.accumulate = (in->flags & C_GIVEN) != 0;
 	in->options.psum = (in->flags & PSUM_BF16) != 0 ? MXFP_FORMAT_BF16 : MXFP_FORMAT_F32;
 	in->options.psum_round = (in->flags & PSUM_SR) != 0 ? MXFP_ROUND_SR : MXFP_ROUND_RNE;
@@ -139,38 +140,28 @@ static void take(struct input *in, const uint8_t *data, size_t size)
 	fill_matrix(in, w, 333);
 }
 
-/* The options for one tier and one thread. */
-static struct mxfp_gemm_options on_tier(const struct input *in, struct mxfp_exec *exec, const char *isa)
-{
-	struct mxfp_gemm_options options = in->options;
-
-	*exec = (struct mxfp_exec){.threads = 1, .isa = isa};
-	options.exec = exec;
-	return options;
-}
-
 /* Multiplies on a tier. Returns C's memory, which the caller frees. */
 static uint8_t *multiply(const struct input *in, const char *isa, const struct mxfp_product *product,
                          enum mxfp_status *status)
 {
-	struct mxfp_exec exec;
-	const struct mxfp_gemm_options options = on_tier(in, &exec, isa);
-	size_t width = mxfp_format_get_info(in->options.c_format)->storage_bytes, bytes = 0;
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1, .isa = isa};
+	size_t width = mxfp_format_get_info(in->c_format)->storage_bytes, bytes = 0;
 	size_t c_bytes = in->a.rows * in->w.rows * width;
 	uint8_t *c = filled(in, c_bytes + GUARD, 7), *bias = filled(in, in->w.rows * sizeof(float), 99);
+	const struct mxfp_result result = mxfp_to_numbers(in->c_format, c);
 	struct mxfp_product p = *product;
 
 	memset(c + c_bytes, UNTOUCHED, GUARD);
 	p.a = &in->a;
 	p.w = &in->w;
 	p.n = in->w.rows;
-	p.c = c;
+	p.c = &result;
 	p.bias = (in->flags & BIAS) != 0 ? (float *)bias : NULL;
-	*status = mxfp_gemm_workspace_size(&p, 1, &options, &bytes);
+	*status = mxfp_gemm_workspace_size(&bytes, &p, 1, &in->options, &exec);
 	uint8_t *workspace = malloc(bytes != 0 ? bytes : 1);
 	fuzz_check(workspace != NULL, "memory");
 	if (*status == MXFP_OK)
-		*status = mxfp_gemm(&p, &options, workspace, bytes);
+		*status = mxfp_gemm(&p, &in->options, workspace, bytes, &exec);
 	for (size_t i = 0; i < GUARD; i++)
 		fuzz_check(c[c_bytes + i] == UNTOUCHED, "nothing is written behind C");
 	free(workspace);
@@ -181,19 +172,18 @@ static uint8_t *multiply(const struct input *in, const char *isa, const struct m
 /* Packs W into memory of exactly its packed size. */
 static uint8_t *packed_w(const struct input *in, const char *isa, size_t *bytes)
 {
-	struct mxfp_exec exec;
-	const struct mxfp_gemm_options options = on_tier(in, &exec, isa);
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1, .isa = isa};
 
-	fuzz_check(mxfp_pack_size(&in->w, &options, bytes) == MXFP_OK, "W has a packed size");
+	fuzz_check(mxfp_pack_size(bytes, &in->w, &in->options, &exec) == MXFP_OK, "W has a packed size");
 	uint8_t *packed = malloc(*bytes);
 	fuzz_check(packed != NULL, "memory");
-	fuzz_check(mxfp_pack(packed, *bytes, &in->w, &options) == MXFP_OK, "W is packed");
+	fuzz_check(mxfp_pack(packed, *bytes, &in->w, &in->options, &exec) == MXFP_OK, "W is packed");
 	return packed;
 }
 
 static void check_tier(const struct input *in, const char *isa, const uint8_t *want)
 {
-	size_t c_bytes = in->a.rows * in->w.rows * mxfp_format_get_info(in->options.c_format)->storage_bytes;
+	size_t c_bytes = in->a.rows * in->w.rows * mxfp_format_get_info(in->c_format)->storage_bytes;
 	struct mxfp_product product = in->product;
 	enum mxfp_status status;
 
@@ -210,7 +200,7 @@ static void check_tier(const struct input *in, const char *isa, const uint8_t *w
 	for (size_t i = 0; i < in->n_changes; i++)
 		packed[in->change[i].at % product.w_packed_bytes] ^= in->change[i].value;
 	c = multiply(in, isa, &product, &status);
-	fuzz_check(status == MXFP_OK || status == MXFP_ERR_PACKED || status == MXFP_ERR_SIZE, "changed data have a status");
+	fuzz_check(status == MXFP_OK || status == MXFP_ERR_PACKED || status == MXFP_ERR_SHAPE, "changed data have a status");
 	free(c);
 	free(packed);
 }
@@ -218,7 +208,8 @@ static void check_tier(const struct input *in, const char *isa, const uint8_t *w
 static void check_wild(const struct input *in)
 {
 	struct mxfp_matrix a = in->a, w = in->w;
-	const struct mxfp_product p = {.a = &a, .w = &w, .c_stride = (size_t)in->wild[5]};
+	const struct mxfp_result c = {.size = sizeof c, .data = &a, .stride = (size_t)in->wild[5]};
+	const struct mxfp_product p = {.size = sizeof p, .c = &c, .a = &a, .w = &w};
 	size_t bytes = 0;
 
 	a.rows = (size_t)in->wild[0];
@@ -229,13 +220,18 @@ static void check_wild(const struct input *in)
 	/* So many rows may be valid, but the slabs of A are counted one by one, which would take too long. */
 	if (a.rows > 1 << 20 && a.rows <= PTRDIFF_MAX)
 		a.rows >>= 43;
-	(void)mxfp_gemm_workspace_size(&p, 1, &in->options, &bytes);
-	(void)mxfp_pack_size(&w, &in->options, &bytes);
+	(void)mxfp_gemm_workspace_size(&bytes, &p, 1, &in->options, NULL);
+	(void)mxfp_pack_size(&bytes, &w, &in->options, NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct input in = {.flags = 0};
+	struct input in = {
+		.product = {.size = sizeof in.product},
+		.a = {.size = sizeof in.a},
+		.w = {.size = sizeof in.w},
+		.options = {.size = sizeof in.options},
+	};
 	enum mxfp_status status;
 
 	take(&in, data, size);

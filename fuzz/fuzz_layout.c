@@ -73,7 +73,8 @@ static void read_numbers(float *numbers, const struct quantized *q, const struct
 	static struct held held;
 	const struct mxfp_blocks blocks = quantized_blocks(q, piece, held.codes, held.scales);
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
-	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_result to = mxfp_to_numbers(MXFP_FORMAT_F32, numbers);
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
 	struct error error;
 
 	if (q->choice.form->format == MXFP_FORMAT_F32) {
@@ -82,7 +83,7 @@ static void read_numbers(float *numbers, const struct quantized *q, const struct
 		return;
 	}
 	read_held(&held, q, piece);
-	fuzz_check(mxfp_dequantize(&matrix, numbers, MXFP_FORMAT_F32, 0, &exec) == MXFP_OK, "and decoded");
+	fuzz_check(mxfp_dequantize(&to, &matrix, &exec) == MXFP_OK, "and decoded");
 }
 
 static void check_changed(const struct convert_entry *entry, const struct model *changed, enum mxfp_format to)

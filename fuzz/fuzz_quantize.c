@@ -48,9 +48,9 @@ static void point(struct blocks *b, enum mxfp_format format, const struct matrix
 	struct mxfp_sizes size;
 
 	memset(b, UNTOUCHED, sizeof *b);
-	fuzz_check(mxfp_blocks_size(format, m->rows, m->cols, &size) == MXFP_OK, "a small matrix has a size");
+	fuzz_check(mxfp_blocks_size(&size, format, m->rows, m->cols) == MXFP_OK, "a small matrix has a size");
 	b->head = (struct mxfp_blocks){
-		.format = format,
+		.size = sizeof(struct mxfp_blocks), .format = format,
 		.rows = m->rows,
 		.cols = m->cols,
 		.codes = b->codes,
@@ -64,6 +64,17 @@ static void point(struct blocks *b, enum mxfp_format format, const struct matrix
 static const void *source(const struct matrix *m)
 {
 	return m->src_format == MXFP_FORMAT_BF16 ? (const void *)m->bf16 : (const void *)m->f32;
+}
+
+static enum mxfp_status quantize(struct mxfp_blocks *to, const void *src, enum mxfp_format format,
+                                 const struct mxfp_quantize_options *options, uint64_t *first_non_finite)
+{
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
+	const struct mxfp_matrix matrix = mxfp_numbers(format, to->rows, to->cols, src);
+	struct mxfp_result result = mxfp_to_blocks(to);
+
+	result.first_non_finite = first_non_finite;
+	return mxfp_quantize(&result, &matrix, options, &exec);
 }
 
 static void check_gaps(const uint8_t *bytes, size_t rows, size_t row_bytes, size_t stride)
@@ -117,8 +128,9 @@ static void check_blocks(const struct blocks *b, const struct matrix *m, bool sa
 	size_t length = format->block_length, blocks = (m->cols + length - 1) / length;
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&b->head);
 	uint32_t values[MAX_ELEMENTS];
+	const struct mxfp_result numbers = mxfp_to_numbers(MXFP_FORMAT_F32, values);
 
-	fuzz_check(mxfp_dequantize(&matrix, values, MXFP_FORMAT_F32, 0, NULL) == MXFP_OK,
+	fuzz_check(mxfp_dequantize(&numbers, &matrix, NULL) == MXFP_OK,
 	           "what was quantized dequantizes");
 	for (size_t row = 0; row < m->rows; row++)
 		for (size_t block = 0; block < blocks; block++) {
@@ -144,9 +156,9 @@ static void check_rows_equal_whole(const struct blocks *whole, const struct matr
 	struct blocks rows = *whole;
 	float amax = 0;
 
-	fuzz_check(mxfp_amax(src, m->src_format, m->rows * m->cols, &amax, NULL) == MXFP_OK,
-	           "amax of a small matrix");
-	piece.tensor_amax = &amax;
+	const struct mxfp_matrix matrix = mxfp_numbers(m->src_format, m->rows, m->cols, src);
+	fuzz_check(mxfp_amax(&amax, &matrix, NULL) == MXFP_OK, "amax of a small matrix");
+	piece.tensor_amax = mxfp_some(amax);
 	memset(rows.codes, UNTOUCHED, sizeof rows.codes);
 	memset(rows.scales, UNTOUCHED, sizeof rows.scales);
 	for (size_t row = 0; row < m->rows; row++) {
@@ -156,7 +168,7 @@ static void check_rows_equal_whole(const struct blocks *whole, const struct matr
 		one.codes = rows.codes + row * whole->head.codes_stride;
 		one.scales = rows.scales + row * whole->head.scales_stride;
 		piece.first_index = options->first_index + row * m->cols;
-		fuzz_check(mxfp_quantize(&one, src + row * row_bytes, m->src_format, 0, &piece) == MXFP_OK,
+		fuzz_check(quantize(&one, src + row * row_bytes, m->src_format, &piece, NULL) == MXFP_OK,
 		           "a row quantizes");
 		fuzz_check(memcmp(&one.tensor_scale, &whole->head.tensor_scale, sizeof one.tensor_scale) == 0,
 		           "a row has the tensor's scale");
@@ -175,7 +187,7 @@ static void check_widened_source(const struct blocks *expected, struct matrix *m
 	b.head.codes = b.codes;
 	b.head.scales = b.scales;
 	m->src_format = MXFP_FORMAT_F32;
-	fuzz_check(mxfp_quantize(&b.head, m->f32, MXFP_FORMAT_F32, 0, options) == MXFP_OK,
+	fuzz_check(quantize(&b.head, m->f32, MXFP_FORMAT_F32, options, NULL) == MXFP_OK,
 	           "the widened matrix quantizes");
 	fuzz_check(memcmp(b.codes, expected->codes, MAX_BYTES) == 0,
 	           "bf16 and its binary32 have the same codes");
@@ -185,7 +197,6 @@ static void check_widened_source(const struct blocks *expected, struct matrix *m
 
 static void read_matrix(struct fuzz_bytes *in, struct matrix *m, bool bf16, bool via_bf16)
 {
-	const struct mxfp_convert_options exact = {.exec = &(struct mxfp_exec){.threads = 1}};
 	size_t n = m->rows * m->cols;
 	uint16_t rounded[MAX_ELEMENTS];
 
@@ -195,8 +206,8 @@ static void read_matrix(struct fuzz_bytes *in, struct matrix *m, bool bf16, bool
 		m->f32[i] = (uint32_t)m->bf16[i] << 16;
 	memcpy(m->seen, m->f32, n * sizeof *m->seen);
 	if (via_bf16) {
-		mxfp_convert(rounded, MXFP_FORMAT_BF16, m->f32, MXFP_FORMAT_F32, n, &exact);
-		mxfp_convert(m->seen, MXFP_FORMAT_F32, rounded, MXFP_FORMAT_BF16, n, &exact);
+		mxfp_convert_array(rounded, MXFP_FORMAT_BF16, m->f32, MXFP_FORMAT_F32, n, NULL, NULL);
+		mxfp_convert_array(m->seen, MXFP_FORMAT_F32, rounded, MXFP_FORMAT_BF16, n, NULL, NULL);
 	}
 }
 
@@ -218,7 +229,7 @@ static void check_refusal(const struct blocks *b, const struct matrix *m, uint64
 }
 
 static void check_quantize(struct matrix *m, enum mxfp_format format, size_t gap,
-                           struct mxfp_quantize_options *o)
+                           const struct mxfp_quantize_options *o)
 {
 	bool recipe_rounds_else = o->recipe == MXFP_RECIPE_GGML && o->round != MXFP_ROUND_RNE;
 	bool refused = format == MXFP_FORMAT_NVFP4 && (o->via_bf16 || recipe_rounds_else);
@@ -228,8 +239,7 @@ static void check_quantize(struct matrix *m, enum mxfp_format format, size_t gap
 	struct blocks b;
 
 	point(&b, format, m, gap);
-	o->first_non_finite = &reported;
-	enum mxfp_status status = mxfp_quantize(&b.head, source(m), m->src_format, 0, o);
+	enum mxfp_status status = quantize(&b.head, source(m), m->src_format, o, &reported);
 	fuzz_check((status == MXFP_ERR_OPTION) == refused,
 	           "ggml takes only its own rounding, and NVFP4 does not go through bf16");
 	if (status == MXFP_ERR_OPTION)
@@ -242,7 +252,7 @@ static void check_quantize(struct matrix *m, enum mxfp_format format, size_t gap
 	}
 	fuzz_check(reported == (finite ? 0 : o->first_index + first_non_finite(m)),
 	           "the first NaN or Inf is reported under every policy");
-	mxfp_blocks_size(format, m->rows, m->cols, &size);
+	mxfp_blocks_size(&size, format, m->rows, m->cols);
 	check_gaps(b.codes, m->rows, size.codes_row_bytes, b.head.codes_stride);
 	check_gaps(b.scales, m->rows, size.scales_row_bytes, b.head.scales_stride);
 	check_blocks(&b, m, o->non_finite == MXFP_NON_FINITE_SATURATE);
@@ -255,7 +265,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	enum { NO_NEGATIVE_ZERO = 1, VIA_BF16 = 2, BF16_SOURCE = 4, GAPS = 8 };
 	struct fuzz_bytes in = {data, size};
-	struct mxfp_quantize_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
+	struct mxfp_quantize_options options = {.size = sizeof options};
 	struct matrix m = {0};
 	enum mxfp_format format =
 		MXFP_FORMAT_MXFP8_E4M3 + fuzz_byte(&in) % (MXFP_N_FORMATS - MXFP_FORMAT_MXFP8_E4M3);

@@ -37,9 +37,10 @@ static void point(struct matrix *m, enum mxfp_format format, size_t gap)
 {
 	const struct mxfp_format_info *info = mxfp_format_get_info(format);
 
+	m->head.size = sizeof m->head;
 	m->head.format = format;
 	m->unit = info->kind == MXFP_KIND_BLOCK ? 1 : info->storage_bytes;
-	fuzz_check(mxfp_sparse_size(format, m->head.sparsity, m->head.rows, m->head.cols, &m->sizes) == MXFP_OK,
+	fuzz_check(mxfp_sparse_size(&m->sizes, format, m->head.sparsity, m->head.rows, m->head.cols) == MXFP_OK,
 	           "a small matrix has a size");
 	m->head.codes = m->codes;
 	m->head.codes_stride = m->sizes.codes_row_bytes / m->unit + gap;
@@ -80,7 +81,7 @@ static void check_expansion(struct matrix *m)
 	struct mxfp_sparse compressed = m->head;
 
 	clear(dense);
-	enum mxfp_status status = mxfp_sparse_expand(&m->head, dense, 0, NULL);
+	enum mxfp_status status = mxfp_sparse_expand(dense, 0, &m->head, NULL);
 	fuzz_check(status == MXFP_OK || status == MXFP_ERR_MASK, "only masks are refused");
 	if (status != MXFP_OK) {
 		check_gaps(dense, 0, 0, 1);
@@ -93,7 +94,7 @@ static void check_expansion(struct matrix *m)
 	check_gaps(kept, m->head.rows, m->sizes.codes_row_bytes, m->head.codes_stride * m->unit);
 	/* The padding and unused bits of kept codes are now 0, so the codes no longer change. */
 	clear(again);
-	fuzz_check(mxfp_sparse_expand(&compressed, again, 0, NULL) == MXFP_OK, "what was compressed expands");
+	fuzz_check(mxfp_sparse_expand(again, 0, &compressed, NULL) == MXFP_OK, "what was compressed expands");
 	fuzz_check(memcmp(dense, again, MAX_BYTES) == 0, "compressing keeps every code that expanding wrote");
 	memcpy(m->codes, kept, MAX_BYTES);
 	clear(kept);
@@ -104,22 +105,26 @@ static void check_expansion(struct matrix *m)
 static void check_pruning(struct matrix *m, const uint8_t *src, size_t src_bytes)
 {
 	static uint8_t pruned[MAX_BYTES], again[MAX_BYTES], masks[MAX_BYTES];
+	const enum mxfp_format format = m->head.format;
+	const struct mxfp_result to = mxfp_to_numbers(format, pruned), to_again = mxfp_to_numbers(format, again);
+	const struct mxfp_matrix from = mxfp_numbers(format, m->head.rows, m->head.cols, src);
+	const struct mxfp_matrix from_again = mxfp_numbers(format, m->head.rows, m->head.cols, again);
 
 	clear(m->masks);
 	clear(pruned);
-	fuzz_check(mxfp_sparse_prune(&m->head, pruned, 0, src, 0, NULL) == MXFP_OK, "a small matrix is pruned");
+	fuzz_check(mxfp_sparse_prune(&m->head, &to, &from, NULL) == MXFP_OK, "a small matrix is pruned");
 	check_gaps(m->masks, m->head.rows, m->sizes.masks_row_bytes, m->head.masks_stride);
 	check_gaps(pruned, 1, src_bytes, src_bytes);
 	memcpy(again, pruned, MAX_BYTES);
 	memcpy(masks, m->masks, MAX_BYTES);
-	fuzz_check(mxfp_sparse_prune(&m->head, again, 0, again, 0, NULL) == MXFP_OK, "and pruned again in place");
+	fuzz_check(mxfp_sparse_prune(&m->head, &to_again, &from_again, NULL) == MXFP_OK, "and pruned again in place");
 	fuzz_check(memcmp(again, pruned, MAX_BYTES) == 0, "pruning what was pruned changes nothing");
 	/* The masks may have changed: among zeros the first are kept. */
 	memcpy(m->masks, masks, MAX_BYTES);
 	clear(m->codes);
 	fuzz_check(mxfp_sparse_compress(&m->head, src, 0, NULL) == MXFP_OK, "masks of pruning are not refused");
 	clear(again);
-	fuzz_check(mxfp_sparse_expand(&m->head, again, 0, NULL) == MXFP_OK, "masks of pruning are not refused");
+	fuzz_check(mxfp_sparse_expand(again, 0, &m->head, NULL) == MXFP_OK, "masks of pruning are not refused");
 	fuzz_check(memcmp(again, pruned, MAX_BYTES) == 0, "kept numbers expand to the pruned matrix");
 }
 

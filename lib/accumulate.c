@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mxfp_accumulate() and mxfp_reduce(): check the arguments and run kernel slots over strips, which are decoded to and
+ * mxfp_accumulate() and mxfp_sum_arrays(): check the arguments and run kernel slots over strips, which are decoded to and
  * rounded from binary32 in a small buffer where the caller's memory does not hold binary32 already.
  */
 #include "mxfp/accumulate.h"
@@ -9,6 +9,7 @@
 #include "bits.h"
 #include "blocks.h"
 #include "exec.h"
+#include "result.h"
 #include "sized.h"
 #include "tile.h"
 
@@ -63,31 +64,19 @@ static void store_sums(const struct mxfp_kernels *kernels, const struct sink *si
 	kernels->convert[sink->format][MXFP_FORMAT_F32](&job);
 }
 
-/* Checks the options, whose struct is the caller's, and the destination's format. Sets *options to them, or to *copy. */
-static enum mxfp_status check_options(const struct mxfp_accumulate_options **options,
-                                      struct mxfp_accumulate_options *copy, enum mxfp_format dst_format,
-                                      struct mxfp_runner *runner)
+/* Checks how sums become numbers in a format. */
+static enum mxfp_status check_options(const struct mxfp_accumulate_options *o, enum mxfp_format format)
 {
-	const struct mxfp_accumulate_options *o = MXFP_SIZED(*options, copy, exec);
-
-	if (o == NULL)
-		return MXFP_ERR_OPTION;
-	enum mxfp_status status = mxfp_runner_init(runner, o->exec);
-	if (status != MXFP_OK)
-		return status;
-	if (dst_format != MXFP_FORMAT_F32 && dst_format != MXFP_FORMAT_BF16)
+	if (!mxfp_is_row_format(format))
 		return MXFP_ERR_FORMAT;
-	if (o->round != MXFP_ROUND_RNE && (o->round != MXFP_ROUND_SR || dst_format != MXFP_FORMAT_BF16))
-		return MXFP_ERR_OPTION;
-	*options = o;
-	return MXFP_OK;
+	return o->round == MXFP_ROUND_RNE || (o->round == MXFP_ROUND_SR && format == MXFP_FORMAT_BF16) ? MXFP_OK : MXFP_ERR_OPTION;
 }
 
-static struct sink make_sink(void *dst, enum mxfp_format format, size_t stride, const struct mxfp_accumulate_options *o)
+static struct sink make_sink(void *data, enum mxfp_format format, size_t stride, const struct mxfp_accumulate_options *o)
 {
 	return (struct sink){
 		.format = format,
-		.data = dst,
+		.data = data,
 		.stride = stride,
 		.rounding = {.mode = o->round, .overflow = MXFP_OVERFLOW_OVF, .seed = o->seed, .stream = o->stream},
 		.first_index = o->first_index,
@@ -164,66 +153,58 @@ static void accumulate_piece(const struct mxfp_kernels *kernels, const void *con
 		}
 }
 
-/* Checks a->src, whose strides it makes not 0, and a->dst beside it. */
-static enum mxfp_status check_accumulation(struct accumulation *a)
+/* Checks src, in any format, and copies it with its strides. Fills in the bytes that it spans. */
+static enum mxfp_status check_src(struct mxfp_matrix *checked, struct mxfp_spans *span, const struct mxfp_matrix *src)
 {
-	struct mxfp_matrix *src = &a->src;
-	const bool block = mxfp_is_block(src->format);
-	struct mxfp_sizes size = {0};
-	struct mxfp_region numbers, from[2] = {{0}};
-	size_t stride, elements;
+	struct mxfp_matrix copy;
+	struct mxfp_rows rows;
 
-	if (src->transposed || (!block && !mxfp_is_element(src->format)))
-		return MXFP_ERR_FORMAT;
-	if (src->sparsity.n != 0 || src->sparsity.m != 0)
-		return MXFP_ERR_OPTION;
-	const size_t dst_width = mxfp_format_get_info(a->dst.format)->storage_bytes;
-	const size_t width = mxfp_format_get_info(src->format)->storage_bytes;
-	enum mxfp_status status = block ? mxfp_blocks_size(src->format, src->rows, src->cols, &size) : MXFP_OK;
-	if (status == MXFP_OK && !block && !mxfp_multiply(src->cols, width, &size.codes_row_bytes))
-		status = MXFP_ERR_SIZE;
+	if (src == NULL)
+		return MXFP_ERR_NULL;
+	const struct mxfp_matrix *m = MXFP_SIZED(src, &copy);
+	if (m == NULL)
+		return MXFP_ERR_VERSION;
+	if (mxfp_is_block(m->format))
+		return mxfp_check_source_blocks(checked, span, m);
+	const enum mxfp_status status = mxfp_check_numbers(&rows, m, mxfp_is_element);
 	if (status != MXFP_OK)
 		return status;
-	if (src->stride == 0)
-		src->stride = block ? size.codes_row_bytes : src->cols;
-	if (src->scales_stride == 0)
-		src->scales_stride = size.scales_row_bytes;
-	if (a->dst.stride == 0)
-		a->dst.stride = src->cols;
-	if (!mxfp_multiply(src->stride, mxfp_stride_unit(src->format), &stride) ||
-	    !mxfp_region(&from[0], src->data, src->rows, size.codes_row_bytes, stride) ||
-	    (block && !mxfp_region(&from[1], src->scales, src->rows, size.scales_row_bytes, src->scales_stride)) ||
-	    a->dst.stride < src->cols || !mxfp_multiply(a->dst.stride, dst_width, &stride) ||
-	    !mxfp_region(&numbers, a->dst.data, src->rows, src->cols * dst_width, stride) ||
-	    !mxfp_multiply(src->rows, src->cols, &elements) || a->dst.first_index > UINT64_MAX - elements)
-		return MXFP_ERR_SIZE;
-	if (elements == 0)
-		return MXFP_OK;
-	if (a->dst.data == NULL || src->data == NULL || (block && src->scales == NULL))
-		return MXFP_ERR_NULL;
-	return mxfp_overlap_any(&numbers, from, 2) ? MXFP_ERR_OVERLAP : MXFP_OK;
+	*checked = *m;
+	checked->stride = rows.stride;
+	*span = (struct mxfp_spans){.codes = rows.memory};
+	return MXFP_OK;
 }
 
-enum mxfp_status mxfp_accumulate(const struct mxfp_matrix *src, void *dst, enum mxfp_format dst_format, size_t dst_stride,
-                                 const struct mxfp_accumulate_options *options)
+enum mxfp_status mxfp_accumulate(const struct mxfp_result *sum, const struct mxfp_matrix *src,
+                                 const struct mxfp_accumulate_options *options, const struct mxfp_exec *exec)
 {
-	struct mxfp_accumulate_options options_copy;
-	struct mxfp_matrix src_copy;
+	struct mxfp_accumulate_options copy;
+	const struct mxfp_accumulate_options *o = MXFP_SIZED(options, &copy);
 	struct mxfp_runner runner;
+	struct accumulation a;
+	struct mxfp_spans span;
+	struct mxfp_sink sink;
 
-	if (src == NULL)
-		return MXFP_ERR_NULL;
-	src = mxfp_sized_matrix(src, &src_copy);
-	if (src == NULL)
-		return MXFP_ERR_OPTION;
-	enum mxfp_status status = check_options(&options, &options_copy, dst_format, &runner);
+	if (o == NULL)
+		return MXFP_ERR_VERSION;
+	enum mxfp_status status = mxfp_runner_init(&runner, exec);
+	if (status == MXFP_OK)
+		status = check_src(&a.src, &span, src);
+	if (status == MXFP_OK)
+		status = mxfp_check_result(&sink, sum, mxfp_is_row_format, 0, a.src.rows, a.src.cols);
+	if (status != MXFP_OK || sink.data.data == NULL)
+		return status;
+	status = check_options(o, sink.data.format);
+	if (status == MXFP_OK && o->first_index > UINT64_MAX - (uint64_t)a.src.rows * a.src.cols)
+		status = MXFP_ERR_SIZE;
+	if (status == MXFP_OK &&
+	    (mxfp_sink_touches(&sink, &span.codes) || mxfp_sink_touches(&sink, &span.scales)))
+		status = MXFP_ERR_OVERLAP;
 	if (status != MXFP_OK)
 		return status;
-	struct accumulation a = {.src = *src, .dst = make_sink(dst, dst_format, dst_stride, options)};
-	status = check_accumulation(&a);
-	if (status == MXFP_OK)
-		mxfp_run_pieces(&runner, mxfp_tile_count(src->rows, src->cols), accumulate_piece, &a, NULL);
-	return status;
+	a.dst = make_sink((void *)(uintptr_t)sink.data.data, sink.data.format, sink.data.stride, o);
+	mxfp_run_pieces(&runner, mxfp_tile_count(a.src.rows, a.src.cols), accumulate_piece, &a, NULL);
+	return MXFP_OK;
 }
 
 struct reduction {
@@ -258,7 +239,7 @@ static enum mxfp_status check_reduction(const struct reduction *r)
 	const struct mxfp_reduce_job *job = &r->job;
 	struct mxfp_region dst, src, pointers;
 
-	if (job->src_format != MXFP_FORMAT_F32 && job->src_format != MXFP_FORMAT_BF16)
+	if (!mxfp_is_row_format(job->src_format))
 		return MXFP_ERR_FORMAT;
 	const size_t dst_width = mxfp_format_get_info(r->dst.format)->storage_bytes;
 	const size_t src_width = mxfp_format_get_info(job->src_format)->storage_bytes;
@@ -282,18 +263,24 @@ static enum mxfp_status check_reduction(const struct reduction *r)
 	return mxfp_overlap(&dst, &pointers) ? MXFP_ERR_OVERLAP : MXFP_OK;
 }
 
-enum mxfp_status mxfp_reduce(void *dst, enum mxfp_format dst_format, const void *const *src, enum mxfp_format src_format,
-                             size_t n_src, size_t n, const struct mxfp_accumulate_options *options)
+enum mxfp_status mxfp_sum_arrays(void *sum, enum mxfp_format sum_format, const void *const *terms, size_t n_terms,
+                                 enum mxfp_format term_format, size_t n, const struct mxfp_accumulate_options *options,
+                                 const struct mxfp_exec *exec)
 {
 	struct mxfp_accumulate_options copy;
+	const struct mxfp_accumulate_options *o = MXFP_SIZED(options, &copy);
 	struct mxfp_runner runner;
 
-	enum mxfp_status status = check_options(&options, &copy, dst_format, &runner);
+	if (o == NULL)
+		return MXFP_ERR_VERSION;
+	enum mxfp_status status = mxfp_runner_init(&runner, exec);
+	if (status == MXFP_OK)
+		status = check_options(o, sum_format);
 	if (status != MXFP_OK)
 		return status;
 	const struct reduction r = {
-		.job = {.src_format = src_format, .n_src = n_src, .src = src, .n = n},
-		.dst = make_sink(dst, dst_format, n, options),
+		.job = {.src_format = term_format, .n_src = n_terms, .src = terms, .n = n},
+		.dst = make_sink(sum, sum_format, n, o),
 	};
 	status = check_reduction(&r);
 	if (status == MXFP_OK)

@@ -28,6 +28,13 @@ bool mxfp_region(struct mxfp_region *region, const void *at, size_t rows, size_t
 	return true;
 }
 
+enum mxfp_status mxfp_check_region(struct mxfp_region *region, const void *at, size_t rows, size_t row_bytes, size_t stride)
+{
+	if (mxfp_region(region, at, rows, row_bytes, stride))
+		return MXFP_OK;
+	return stride < row_bytes ? MXFP_ERR_STRIDE : MXFP_ERR_SIZE;
+}
+
 bool mxfp_rows_overlap(const struct mxfp_region *a, const struct mxfp_region *b)
 {
 	const bool a_gaps = a->row_bytes != a->bytes, b_gaps = b->row_bytes != b->bytes;

@@ -23,6 +23,9 @@ struct mxfp_region {
 /* Makes a region of `rows` rows of row_bytes; false on overflow or if the stride is shorter than a row. */
 bool mxfp_region(struct mxfp_region *region, const void *at, size_t rows, size_t row_bytes, size_t stride);
 
+/* The same as a status: MXFP_ERR_STRIDE, MXFP_ERR_SIZE. */
+enum mxfp_status mxfp_check_region(struct mxfp_region *region, const void *at, size_t rows, size_t row_bytes, size_t stride);
+
 /* The region of that many bytes. */
 static inline struct mxfp_region mxfp_bytes(const void *at, size_t bytes)
 {

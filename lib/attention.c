@@ -13,6 +13,7 @@
 #include "args.h"
 #include "bits.h"
 #include "exec.h"
+#include "result.h"
 #include "sized.h"
 #include "softmax.h"
 
@@ -38,9 +39,9 @@ static enum mxfp_status check_cache(const struct mxfp_attention_cache *given, st
 
 	if (given == NULL)
 		return MXFP_ERR_NULL;
-	const struct mxfp_attention_cache *g = MXFP_SIZED(given, &copy, memory_bytes);
+	const struct mxfp_attention_cache *g = MXFP_SIZED(given, &copy);
 	if (g == NULL)
-		return MXFP_ERR_OPTION;
+		return MXFP_ERR_VERSION;
 	*cache = (struct cache){
 		.heads = g->heads,
 		.head_cols = g->head_cols,
@@ -48,7 +49,9 @@ static enum mxfp_status check_cache(const struct mxfp_attention_cache *given, st
 		.panels = mxfp_divide_up(g->head_cols, COLS),
 	};
 	size_t keys, values, row;
-	if (g->heads == 0 || g->head_cols == 0 || g->capacity > SIZE_MAX - COLS || g->head_cols > SIZE_MAX - COLS ||
+	if (g->heads == 0 || g->head_cols == 0)
+		return MXFP_ERR_SHAPE;
+	if (g->capacity > SIZE_MAX - COLS || g->head_cols > SIZE_MAX - COLS ||
 	    !mxfp_multiply(g->heads, g->head_cols, &row) ||
 	    !mxfp_multiply(mxfp_divide_up(g->capacity, COLS) * COLS, g->head_cols, &cache->keys_head) ||
 	    !mxfp_multiply(cache->panels * COLS, g->capacity, &cache->values_head) ||
@@ -68,12 +71,14 @@ static enum mxfp_status check_memory(const struct mxfp_attention_cache *given, s
 
 	if (status != MXFP_OK)
 		return status;
-	if (first > cache->capacity || n > cache->capacity - first || given->memory_bytes < cache->bytes)
+	if (first > cache->capacity || n > cache->capacity - first)
 		return MXFP_ERR_SIZE;
+	if (given->memory_bytes < cache->bytes)
+		return MXFP_ERR_WORKSPACE;
 	return cache->keys != NULL || cache->bytes == 0 ? MXFP_OK : MXFP_ERR_NULL;
 }
 
-enum mxfp_status mxfp_attention_cache_size(const struct mxfp_attention_cache *cache, size_t *bytes)
+enum mxfp_status mxfp_attention_cache_size(size_t *bytes, const struct mxfp_attention_cache *cache)
 {
 	struct cache checked;
 	const enum mxfp_status status = bytes != NULL ? check_cache(cache, &checked) : MXFP_ERR_NULL;
@@ -83,22 +88,10 @@ enum mxfp_status mxfp_attention_cache_size(const struct mxfp_attention_cache *ca
 	return status;
 }
 
-/* Makes a region of rows of numbers `cols` long, or MXFP_ERR_SIZE. */
-static enum mxfp_status check_rows(const float *at, size_t rows, size_t cols, size_t *stride, struct mxfp_region *region)
-{
-	size_t stride_bytes;
-
-	if (*stride == 0)
-		*stride = cols;
-	return mxfp_multiply(*stride, sizeof(float), &stride_bytes) && mxfp_region(region, at, rows, cols * sizeof(float), stride_bytes)
-	               ? MXFP_OK
-	               : MXFP_ERR_SIZE;
-}
-
 struct store {
 	struct cache cache;
-	size_t first, n, stride;
-	const float *keys, *values;
+	size_t first;
+	struct mxfp_rows keys, values;
 };
 
 static void store_values(const struct store *s, size_t head)
@@ -107,10 +100,10 @@ static void store_values(const struct store *s, size_t head)
 
 	for (size_t panel = 0; panel < s->cache.panels; panel++) {
 		const size_t n = mxfp_least(cols - panel * COLS, COLS);
-		const float *from = s->values + head * cols + panel * COLS;
+		const float *from = (const float *)s->values.data + head * cols + panel * COLS;
 		float *to = s->cache.values + head * s->cache.values_head + (panel * s->cache.capacity + s->first) * COLS;
 
-		for (size_t t = 0; t < s->n; t++, from += s->stride, to += COLS) {
+		for (size_t t = 0; t < s->values.rows; t++, from += s->values.stride, to += COLS) {
 			memcpy(to, from, n * sizeof *to);
 			if (n < COLS)
 				memset(to + n, 0, (COLS - n) * sizeof *to);
@@ -123,15 +116,15 @@ static void store_keys(const struct store *s, size_t head)
 {
 	const size_t cols = s->cache.head_cols;
 
-	for (size_t t = 0, n; t < s->n; t += n) {
+	for (size_t t = 0, n; t < s->keys.rows; t += n) {
 		const size_t token = s->first + t, column = token % COLS;
-		const float *from = s->keys + t * s->stride + head * cols;
+		const float *from = (const float *)s->keys.data + t * s->keys.stride + head * cols;
 		float *to = s->cache.keys + head * s->cache.keys_head + (token - column) * cols + column;
 
-		n = mxfp_least(COLS - column, s->n - t);
+		n = mxfp_least(COLS - column, s->keys.rows - t);
 		for (size_t c = 0; c < cols; c++)
 			for (size_t i = 0; i < n; i++)
-				memcpy(to + c * COLS + i, from + i * s->stride + c, sizeof *to);
+				memcpy(to + c * COLS + i, from + i * s->keys.stride + c, sizeof *to);
 	}
 }
 
@@ -142,28 +135,28 @@ static void store_piece(const struct mxfp_kernels *kernels, const void *context,
 	store_values(context, piece);
 }
 
-enum mxfp_status mxfp_attention_store(const struct mxfp_attention_cache *cache, size_t first, size_t n, const float *keys,
-                                      const float *values, size_t stride, const struct mxfp_exec *exec)
+enum mxfp_status mxfp_attention_store(const struct mxfp_attention_cache *cache, size_t first, const struct mxfp_matrix *keys,
+                                      const struct mxfp_matrix *values, const struct mxfp_exec *exec)
 {
-	struct store s = {.first = first, .n = n, .stride = stride, .keys = keys, .values = values};
-	struct mxfp_region memory, from[2];
+	struct store s = {.first = first};
 	struct mxfp_runner runner;
-	enum mxfp_status status = mxfp_runner_init(&runner, exec);
+	size_t cols = 0;
 
+	enum mxfp_status status = mxfp_runner_init(&runner, exec);
 	if (status == MXFP_OK)
-		status = check_memory(cache, &s.cache, first, n);
+		status = mxfp_check_numbers(&s.keys, keys, mxfp_is_f32);
 	if (status == MXFP_OK)
-		status = check_rows(keys, n, s.cache.heads * s.cache.head_cols, &s.stride, &from[0]);
-	if (status != MXFP_OK)
+		status = check_memory(cache, &s.cache, first, s.keys.rows);
+	if (status == MXFP_OK)
+		cols = s.cache.heads * s.cache.head_cols;
+	if (status == MXFP_OK && s.keys.cols != cols)
+		status = MXFP_ERR_SHAPE;
+	if (status == MXFP_OK)
+		status = mxfp_check_input(&s.values, values, mxfp_is_f32, s.keys.rows, cols);
+	if (status != MXFP_OK || s.keys.rows == 0)
 		return status;
-	if (n == 0)
-		return MXFP_OK;
-	if (keys == NULL || values == NULL)
-		return MXFP_ERR_NULL;
-	memory = mxfp_bytes(s.cache.keys, s.cache.bytes);
-	from[1] = from[0];
-	from[1].at = values;
-	if (mxfp_overlap_any(&memory, from, 2))
+	const struct mxfp_region memory = mxfp_bytes(s.cache.keys, s.cache.bytes);
+	if (mxfp_overlap(&memory, &s.keys.memory) || mxfp_overlap(&memory, &s.values.memory))
 		return MXFP_ERR_OVERLAP;
 	mxfp_run_pieces(&runner, s.cache.heads, store_piece, &s, NULL);
 	return MXFP_OK;
@@ -176,7 +169,7 @@ struct attention {
 	size_t first, n;
 	size_t window;        /* 0: none */
 	float scale_value;
-	const float *scale, *sinks; /* the scale: that value, which results may take the place of where the caller has it */
+	const float *scale, *sinks; /* scale: &scale_value or NULL */
 	struct mxfp_runner runner;
 	size_t block, blocks; /* queries of a task; blocks of queries */
 	size_t tasks;
@@ -206,17 +199,17 @@ static size_t score_cols(const struct attention *a, size_t block)
 static enum mxfp_status check_options(struct attention *a, const struct mxfp_attention_options *options)
 {
 	struct mxfp_attention_options copy;
-	const struct mxfp_attention_options *o = MXFP_SIZED(options, &copy, exec);
+	const struct mxfp_attention_options *o = MXFP_SIZED(options, &copy);
 
 	if (o == NULL)
-		return MXFP_ERR_OPTION;
+		return MXFP_ERR_VERSION;
 	a->window = o->window < a->first + a->n ? o->window : 0;
-	if (o->scale != NULL) {
-		a->scale_value = mxfp_f32_from_bits(mxfp_load_f32(o->scale));
+	if (o->scale.given) {
+		a->scale_value = o->scale.value;
 		a->scale = &a->scale_value;
 	}
 	a->sinks = o->sinks;
-	return mxfp_runner_init(&a->runner, o->exec);
+	return MXFP_OK;
 }
 
 /* Checks all but memory, and sizes tasks and areas. */
@@ -224,8 +217,10 @@ static enum mxfp_status plan(struct attention *a, const struct mxfp_attention_op
 {
 	size_t numbers, rows;
 
-	if (a->first > a->cache.capacity || a->n > a->cache.capacity - a->first || a->heads == 0 || a->heads % a->cache.heads != 0)
+	if (a->first > a->cache.capacity || a->n > a->cache.capacity - a->first)
 		return MXFP_ERR_SIZE;
+	if (a->heads == 0 || a->heads % a->cache.heads != 0)
+		return MXFP_ERR_SHAPE;
 	const enum mxfp_status status = check_options(a, options);
 	if (status != MXFP_OK || a->n == 0)
 		return status;
@@ -243,13 +238,16 @@ static enum mxfp_status plan(struct attention *a, const struct mxfp_attention_op
 	return mxfp_multiply(a->blocks, a->cache.heads, &a->tasks) ? MXFP_OK : MXFP_ERR_SIZE;
 }
 
-enum mxfp_status mxfp_attention_workspace_size(const struct mxfp_attention_cache *cache, size_t heads, size_t first, size_t n,
-                                               const struct mxfp_attention_options *options, size_t *bytes)
+enum mxfp_status mxfp_attention_workspace_size(size_t *bytes, const struct mxfp_attention_cache *cache, size_t first,
+                                               size_t heads, size_t n, const struct mxfp_attention_options *options,
+                                               const struct mxfp_exec *exec)
 {
 	struct attention a = {.heads = heads, .first = first, .n = n};
 	size_t areas;
 
-	enum mxfp_status status = bytes != NULL ? check_cache(cache, &a.cache) : MXFP_ERR_NULL;
+	enum mxfp_status status = bytes != NULL ? mxfp_runner_init(&a.runner, exec) : MXFP_ERR_NULL;
+	if (status == MXFP_OK)
+		status = check_cache(cache, &a.cache);
 	if (status == MXFP_OK)
 		status = plan(&a, options);
 	if (status != MXFP_OK)
@@ -413,48 +411,58 @@ static void worker(const struct mxfp_kernels *kernels, const void *context, size
 	}
 }
 
-/* Checks the caller's memory. */
-static enum mxfp_status check_arrays(struct attention *a, const void *workspace, size_t workspace_bytes)
+/* Checks the workspace, and what overlaps. */
+static enum mxfp_status check_areas(const struct attention *a, const struct mxfp_sink *sink, const struct mxfp_rows *q,
+                                    const void *workspace, size_t workspace_bytes)
 {
-	struct mxfp_region dst, read[4]; /* q, the cache, sinks, and the workspace, which is written too */
-	size_t cols;
+	const struct mxfp_region cache = mxfp_bytes(a->cache.keys, a->cache.bytes), work = mxfp_bytes(workspace, workspace_bytes);
+	const struct mxfp_region sinks = mxfp_bytes(a->sinks, a->sinks != NULL ? a->heads * sizeof *a->sinks : 0);
 
-	if (!mxfp_multiply(a->heads, a->cache.head_cols, &cols))
-		return MXFP_ERR_SIZE;
-	enum mxfp_status status = check_rows(a->q, a->n, cols, &a->q_stride, &read[0]);
-	if (status == MXFP_OK)
-		status = check_rows(a->dst, a->n, cols, &a->dst_stride, &dst);
-	if (status != MXFP_OK)
-		return status;
 	if (a->n == 0)
 		return MXFP_OK;
-	if (a->q == NULL || a->dst == NULL || workspace == NULL)
+	if (workspace == NULL)
 		return MXFP_ERR_NULL;
 	if (workspace_bytes < a->area + ALIGN)
-		return MXFP_ERR_SIZE;
-	read[1] = mxfp_bytes(a->cache.keys, a->cache.bytes);
-	read[2] = mxfp_bytes(a->sinks, a->sinks != NULL ? a->heads * sizeof *a->sinks : 0);
-	read[3] = mxfp_bytes(workspace, workspace_bytes);
-	if ((!mxfp_same_region(&dst, &read[0]) && mxfp_overlap(&dst, &read[0])) || mxfp_overlap_any(&dst, read + 1, 3) ||
-	    mxfp_overlap_any(&read[3], read, 3))
-		return MXFP_ERR_OVERLAP;
-	return MXFP_OK;
+		return MXFP_ERR_WORKSPACE;
+	return mxfp_sink_overlaps(sink, q) || mxfp_sink_touches(sink, &cache) || mxfp_sink_touches(sink, &sinks) ||
+	                       mxfp_sink_touches(sink, &work) || mxfp_overlap(&work, &q->memory) || mxfp_overlap(&work, &sinks) ||
+	                       mxfp_overlap(&work, &cache)
+	               ? MXFP_ERR_OVERLAP
+	               : MXFP_OK;
 }
 
-enum mxfp_status mxfp_attention(float *dst, size_t dst_stride, const float *q, size_t q_stride, size_t heads,
-                                const struct mxfp_attention_cache *cache, size_t first, size_t n,
-                                const struct mxfp_attention_options *options, void *workspace, size_t workspace_bytes)
+enum mxfp_status mxfp_attention(const struct mxfp_result *result, const struct mxfp_matrix *q,
+                                const struct mxfp_attention_cache *cache, size_t first,
+                                const struct mxfp_attention_options *options, void *workspace, size_t workspace_bytes,
+                                const struct mxfp_exec *exec)
 {
-	struct attention a = {.heads = heads, .first = first, .n = n, .q = q, .dst = dst, .q_stride = q_stride, .dst_stride = dst_stride};
+	struct attention a = {.first = first};
 	atomic_size_t next = 0, next_area = 0;
+	struct mxfp_rows rows;
+	struct mxfp_sink sink;
 
-	enum mxfp_status status = check_memory(cache, &a.cache, first, n);
+	enum mxfp_status status = mxfp_runner_init(&a.runner, exec);
 	if (status == MXFP_OK)
-		status = plan(&a, options);
+		status = mxfp_check_numbers(&rows, q, mxfp_is_f32);
 	if (status == MXFP_OK)
-		status = check_arrays(&a, workspace, workspace_bytes);
-	if (status != MXFP_OK || n == 0)
+		status = mxfp_check_result(&sink, result, mxfp_is_f32, 0, rows.rows, rows.cols);
+	if (status == MXFP_OK)
+		status = check_memory(cache, &a.cache, first, rows.rows);
+	if (status == MXFP_OK && rows.cols % a.cache.head_cols != 0)
+		status = MXFP_ERR_SHAPE;
+	if (status != MXFP_OK)
 		return status;
+	a.n = rows.rows;
+	a.heads = rows.cols / a.cache.head_cols;
+	status = plan(&a, options);
+	if (status == MXFP_OK)
+		status = check_areas(&a, &sink, &rows, workspace, workspace_bytes);
+	if (status != MXFP_OK || a.n == 0)
+		return status;
+	a.q = rows.data;
+	a.q_stride = rows.stride;
+	a.dst = (float *)(uintptr_t)sink.data.data;
+	a.dst_stride = sink.data.stride;
 	const size_t unaligned = (uintptr_t)workspace % ALIGN, areas = (workspace_bytes - ALIGN) / a.area;
 	a.areas = (uint8_t *)workspace + (unaligned != 0 ? ALIGN - unaligned : 0);
 	a.next = &next;

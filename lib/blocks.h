@@ -8,23 +8,18 @@
 #include "mxfp/quantize.h"
 #include "tile.h"
 
-/* The memory of a matrix of numbers and of one of blocks, and their strides, none of them 0. */
+/* The memory of a matrix of blocks, and its strides, none of them 0. */
 struct mxfp_spans {
-	struct mxfp_region numbers, codes, scales;
-	size_t stride, codes_stride, scales_stride;
+	struct mxfp_region codes, scales;
+	size_t codes_stride, scales_stride;
 };
 
 /* Checks a matrix of blocks, except for its memory, and fills in what *span says of it. */
 enum mxfp_status mxfp_check_codes(const struct mxfp_matrix *b, struct mxfp_spans *span);
 
-/* Checks a matrix of blocks and one of numbers in `format`, whose rows are `stride` apart, and fills in *span. */
-enum mxfp_status mxfp_check_blocks(const struct mxfp_matrix *b, const void *numbers, enum mxfp_format format,
-                                   size_t stride, struct mxfp_spans *span);
-
-/* Apply MXFP_SIZED() to structs that several functions take. */
-const struct mxfp_matrix *mxfp_sized_matrix(const struct mxfp_matrix *matrix, struct mxfp_matrix *copy);
-const struct mxfp_quantize_options *mxfp_sized_quantize_options(const struct mxfp_quantize_options *options,
-                                                                struct mxfp_quantize_options *copy);
+/* Checks a dense matrix of blocks that is read, and copies it with its strides. */
+enum mxfp_status mxfp_check_source_blocks(struct mxfp_matrix *checked, struct mxfp_spans *span,
+                                          const struct mxfp_matrix *matrix);
 
 /* Checks options for quantizing rows x cols elements, whose number does not overflow, to a block format. */
 enum mxfp_status mxfp_check_quantize_options(enum mxfp_format format, size_t rows, size_t cols,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp_add() and mxfp_gate(): results of two numbers each. */
+/* mxfp_rows_add() and mxfp_glu(): results of two numbers each. */
+#include "mxfp/rows.h"
+
 #include "args.h"
 #include "bits.h"
 #include "exec.h"
-#include "rows.h"
+#include "result.h"
 #include "sized.h"
 #include "tile.h"
 
@@ -14,7 +16,7 @@ struct combine {
 	uint32_t parameter;
 	bool interleaved;            /* x and y are the even and odd numbers of rows of twice the length, in `x` */
 	struct mxfp_rows x, y;
-	struct mxfp_row_sink sink;
+	struct mxfp_sink sink;
 	size_t rows, cols;
 };
 
@@ -85,14 +87,15 @@ static void combine_piece(const struct mxfp_kernels *kernels, const void *contex
 		}
 }
 
-/* Checks the output against the sources, which have been checked, and runs. */
-static enum mxfp_status run(struct combine *whole, const struct mxfp_row_output *output, const struct mxfp_exec *exec)
+/* Checks the result against the sources, which have been checked, and runs. */
+static enum mxfp_status run(struct combine *whole, const struct mxfp_result *result, const struct mxfp_quantize_options *quantize,
+                            const struct mxfp_exec *exec)
 {
 	struct mxfp_runner runner;
 
 	enum mxfp_status status = mxfp_runner_init(&runner, exec);
 	if (status == MXFP_OK)
-		status = mxfp_check_row_output(&whole->sink, output, whole->rows, whole->cols);
+		status = mxfp_check_sink(&whole->sink, result, quantize, whole->rows, whole->cols);
 	if (status != MXFP_OK)
 		return status;
 	if (whole->interleaved ? mxfp_sink_touches(&whole->sink, &whole->x.memory)
@@ -103,44 +106,52 @@ static enum mxfp_status run(struct combine *whole, const struct mxfp_row_output 
 	return MXFP_OK;
 }
 
-enum mxfp_status mxfp_add(const struct mxfp_row_output *output, const struct mxfp_row_input *a,
-                          const struct mxfp_row_input *b, size_t rows, size_t cols, const struct mxfp_exec *exec)
+enum mxfp_status mxfp_rows_add(const struct mxfp_result *result, const struct mxfp_matrix *a, const struct mxfp_matrix *b,
+                               const struct mxfp_add_options *options, const struct mxfp_exec *exec)
 {
-	struct combine whole = {.job.combine = MXFP_COMBINE_ADD, .rows = rows, .cols = cols};
+	struct mxfp_add_options copy;
+	const struct mxfp_add_options *o = MXFP_SIZED(options, &copy);
+	struct combine whole = {.job.combine = MXFP_COMBINE_ADD};
 
-	enum mxfp_status status = mxfp_check_row_input(&whole.x, a, rows, cols);
+	if (o == NULL)
+		return MXFP_ERR_VERSION;
+	enum mxfp_status status = mxfp_check_numbers(&whole.x, a, mxfp_is_row_format);
+	whole.rows = whole.x.rows;
+	whole.cols = whole.x.cols;
 	if (status == MXFP_OK)
-		status = mxfp_check_row_input(&whole.y, b, rows, cols);
-	return status == MXFP_OK ? run(&whole, output, exec) : status;
+		status = mxfp_check_input(&whole.y, b, mxfp_is_row_format, whole.rows, whole.cols);
+	return status == MXFP_OK ? run(&whole, result, o->quantize, exec) : status;
 }
 
-enum mxfp_status mxfp_gate(enum mxfp_function function, const struct mxfp_row_output *output,
-                           const struct mxfp_row_input *gate, const struct mxfp_row_input *up, size_t rows, size_t cols,
-                           const struct mxfp_gate_options *options)
+enum mxfp_status mxfp_glu(const struct mxfp_result *result, enum mxfp_function function, const struct mxfp_matrix *gate,
+                          const struct mxfp_matrix *up, const struct mxfp_glu_options *options, const struct mxfp_exec *exec)
 {
-	struct mxfp_gate_options copy;
-	const struct mxfp_gate_options *o = MXFP_SIZED(options, &copy, exec);
+	struct mxfp_glu_options copy;
+	const struct mxfp_glu_options *o = MXFP_SIZED(options, &copy);
 	struct combine whole = {
 		.job.combine = MXFP_COMBINE_MULTIPLY,
 		.has_function = true,
 		.function = function,
 		.interleaved = up == NULL,
-		.rows = rows,
-		.cols = cols,
 	};
-	size_t both;
 
 	if (o == NULL)
-		return MXFP_ERR_OPTION;
-	whole.job.has_limit = o->limit != NULL;
-	whole.job.limit = o->limit != NULL && !mxfp_f32_is_zero(mxfp_load_f32(o->limit)) ? mxfp_load_f32(o->limit) : 0;
+		return MXFP_ERR_VERSION;
+	const uint32_t limit = o->limit.given ? mxfp_f32_bits(o->limit.value) : 0;
+	enum mxfp_status status = mxfp_check_function(function, o->parameter, &whole.parameter);
+	if (status != MXFP_OK)
+		return status;
+	whole.job.has_limit = o->limit.given;
+	whole.job.limit = mxfp_f32_is_zero(limit) ? 0 : limit;
 	whole.job.plus_one = o->up_plus_one;
-	if (mxfp_check_function(function, o->parameter, &whole.parameter) != MXFP_OK || whole.job.limit >= MXFP_F32_INF)
+	if (whole.job.limit >= MXFP_F32_INF)
 		return MXFP_ERR_OPTION;
-	if (!mxfp_multiply(cols, 2, &both))
-		return MXFP_ERR_SIZE;
-	enum mxfp_status status = mxfp_check_row_input(&whole.x, gate, rows, up == NULL ? both : cols);
+	status = mxfp_check_numbers(&whole.x, gate, mxfp_is_row_format);
+	if (status == MXFP_OK && up == NULL && whole.x.cols % 2 != 0)
+		status = MXFP_ERR_SHAPE;
+	whole.rows = whole.x.rows;
+	whole.cols = up == NULL ? whole.x.cols / 2 : whole.x.cols;
 	if (status == MXFP_OK && up != NULL)
-		status = mxfp_check_row_input(&whole.y, up, rows, cols);
-	return status == MXFP_OK ? run(&whole, output, o->exec) : status;
+		status = mxfp_check_input(&whole.y, up, mxfp_is_row_format, whole.rows, whole.cols);
+	return status == MXFP_OK ? run(&whole, result, o->quantize, exec) : status;
 }

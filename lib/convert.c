@@ -4,70 +4,86 @@
 
 #include "args.h"
 #include "exec.h"
+#include "result.h"
 #include "sized.h"
 #include "tile.h"
+
+/* A conversion of a whole matrix; the job's n, dst and src are those of its first row. */
+struct conversion {
+	struct mxfp_convert_job job;
+	size_t rows, cols, dst_stride, src_stride;
+};
 
 static void convert_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
                           struct mxfp_counts *counts)
 {
-	const struct mxfp_convert_job *whole = context;
-	struct mxfp_tile tile = mxfp_tile(1, whole->n, piece);
-	struct mxfp_convert_job job = *whole;
+	const struct conversion *whole = context;
+	const struct mxfp_tile tile = mxfp_tile(whole->rows, whole->cols, piece);
+	const size_t dst_width = mxfp_format_get_info(whole->job.dst_format)->storage_bytes;
+	const size_t src_width = mxfp_format_get_info(whole->job.src_format)->storage_bytes;
+	struct mxfp_convert_job job = whole->job;
 
-	job.dst = (uint8_t *)whole->dst + tile.col * mxfp_format_get_info(whole->dst_format)->storage_bytes;
-	job.src = (const uint8_t *)whole->src + tile.col * mxfp_format_get_info(whole->src_format)->storage_bytes;
 	job.n = tile.cols;
-	job.first_index = whole->first_index + tile.col;
 	job.counts = counts;
-	kernels->convert[job.dst_format][job.src_format](&job);
+	for (size_t row = tile.row; row < tile.row + tile.rows; row++) {
+		job.dst = (uint8_t *)whole->job.dst + (row * whole->dst_stride + tile.col) * dst_width;
+		job.src = (const uint8_t *)whole->job.src + (row * whole->src_stride + tile.col) * src_width;
+		job.first_index = whole->job.first_index + row * whole->cols + tile.col;
+		kernels->convert[job.dst_format][job.src_format](&job);
+	}
 }
 
-static enum mxfp_status check(const struct mxfp_convert_job *job)
+static enum mxfp_status check(struct mxfp_sink *sink, struct mxfp_rows *src, const struct mxfp_result *result,
+                              const struct mxfp_matrix *matrix, const struct mxfp_convert_options *o)
 {
-	struct mxfp_region dst, src;
+	enum mxfp_status status = mxfp_check_numbers(src, matrix, mxfp_is_element);
 
-	if (!mxfp_is_element(job->dst_format) || !mxfp_is_element(job->src_format))
-		return MXFP_ERR_FORMAT;
-	if (!mxfp_option_valid(MXFP_OPTION_ROUND, (int)job->rounding.mode) ||
-	    !mxfp_option_valid(MXFP_OPTION_OVERFLOW, (int)job->rounding.overflow))
+	if (status == MXFP_OK)
+		status = mxfp_check_result(sink, result, mxfp_is_element, MXFP_TAKES_COUNTS, src->rows, src->cols);
+	if (status != MXFP_OK)
+		return status;
+	if (!mxfp_option_valid(MXFP_OPTION_ROUND, (int)o->round) || !mxfp_option_valid(MXFP_OPTION_OVERFLOW, (int)o->overflow))
 		return MXFP_ERR_OPTION;
-	if (job->n != 0 && (job->dst == NULL || job->src == NULL))
-		return MXFP_ERR_NULL;
-	const size_t dst_width = mxfp_format_get_info(job->dst_format)->storage_bytes;
-	const size_t src_width = mxfp_format_get_info(job->src_format)->storage_bytes;
-	if (!mxfp_region(&dst, job->dst, job->n, dst_width, dst_width) || !mxfp_region(&src, job->src, job->n, src_width, src_width) ||
-	    job->first_index > UINT64_MAX - job->n)
+	if (o->first_index > UINT64_MAX - (uint64_t)src->rows * src->cols)
 		return MXFP_ERR_SIZE;
-	return mxfp_overlap(&dst, &src) ? MXFP_ERR_OVERLAP : MXFP_OK;
+	return mxfp_sink_touches(sink, &src->memory) ? MXFP_ERR_OVERLAP : MXFP_OK;
 }
 
-enum mxfp_status mxfp_convert(void *dst, enum mxfp_format dst_format, const void *src, enum mxfp_format src_format,
-                              size_t n, const struct mxfp_convert_options *options)
+enum mxfp_status mxfp_convert(const struct mxfp_result *result, const struct mxfp_matrix *src,
+                              const struct mxfp_convert_options *options, const struct mxfp_exec *exec)
 {
 	struct mxfp_convert_options copy;
-	const struct mxfp_convert_options *o = MXFP_SIZED(options, &copy, exec);
+	const struct mxfp_convert_options *o = MXFP_SIZED(options, &copy);
 	struct mxfp_runner runner;
+	struct mxfp_rows from;
+	struct mxfp_sink to;
 
 	if (o == NULL)
-		return MXFP_ERR_OPTION;
-	enum mxfp_status status = mxfp_runner_init(&runner, o->exec);
+		return MXFP_ERR_VERSION;
+	enum mxfp_status status = mxfp_runner_init(&runner, exec);
 	if (status == MXFP_OK)
-		status = mxfp_check_counts(o->counts);
-	if (status != MXFP_OK)
+		status = check(&to, &from, result, src, o);
+	if (status != MXFP_OK || to.data.data == NULL)
 		return status;
-	struct mxfp_convert_job job = {
-		.dst_format = dst_format,
-		.src_format = src_format,
-		.dst = dst,
-		.src = src,
-		.n = n,
-		.first_index = o->first_index,
-		.rounding = {o->round, o->overflow, o->no_negative_zero, o->seed, o->stream},
+	struct conversion whole = {
+		.job = {
+			.dst_format = to.data.format,
+			.src_format = from.format,
+			.dst = (void *)(uintptr_t)to.data.data,
+			.src = from.data,
+			.first_index = o->first_index,
+			.rounding = {o->round, o->overflow, o->no_negative_zero, o->seed, o->stream},
+			.past_caches = to.data.memory.bytes >= MXFP_PAST_CACHES_BYTES,
+		},
+		.rows = from.rows,
+		.cols = from.cols,
+		.dst_stride = to.data.stride,
+		.src_stride = from.stride,
 	};
-	status = check(&job);
-	if (status != MXFP_OK)
-		return status;
-	job.past_caches = n >= MXFP_PAST_CACHES_BYTES / mxfp_format_get_info(dst_format)->storage_bytes;
-	mxfp_run_pieces(&runner, mxfp_tile_count(1, n), convert_piece, &job, o->counts);
+	if (from.rows > 1 && from.stride == from.cols && to.data.stride == from.cols) { /* one row, cut as an array is */
+		whole.cols *= whole.rows;
+		whole.rows = 1;
+	}
+	mxfp_run_pieces(&runner, mxfp_tile_count(whole.rows, whole.cols), convert_piece, &whole, to.counts);
 	return MXFP_OK;
 }

@@ -4,6 +4,7 @@
 #include "bits.h"
 #include "blocks.h"
 #include "exec.h"
+#include "result.h"
 #include "tile.h"
 
 static void dequantize_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
@@ -23,40 +24,39 @@ static void dequantize_piece(const struct mxfp_kernels *kernels, const void *con
 	kernels->dequantize[job.format](&job);
 }
 
-enum mxfp_status mxfp_dequantize(const struct mxfp_matrix *src, void *dst, enum mxfp_format dst_format,
-                                 size_t dst_stride, const struct mxfp_exec *exec)
+enum mxfp_status mxfp_dequantize(const struct mxfp_result *result, const struct mxfp_matrix *src,
+                                 const struct mxfp_exec *exec)
 {
-	struct mxfp_matrix copy;
+	struct mxfp_matrix m;
 	struct mxfp_runner runner;
 	struct mxfp_spans span;
+	struct mxfp_sink sink;
 
-	if (src == NULL)
-		return MXFP_ERR_NULL;
-	src = mxfp_sized_matrix(src, &copy);
-	if (src == NULL || src->sparsity.n != 0 || src->sparsity.m != 0)
-		return MXFP_ERR_OPTION;
-	if (src->transposed)
-		return MXFP_ERR_FORMAT;
 	enum mxfp_status status = mxfp_runner_init(&runner, exec);
 	if (status == MXFP_OK)
-		status = mxfp_check_blocks(src, dst, dst_format, dst_stride, &span);
+		status = mxfp_check_source_blocks(&m, &span, src);
+	if (status == MXFP_OK)
+		status = mxfp_check_result(&sink, result, mxfp_is_source, 0, m.rows, m.cols);
+	if (status == MXFP_OK &&
+	    (mxfp_sink_touches(&sink, &span.codes) || mxfp_sink_touches(&sink, &span.scales)))
+		status = MXFP_ERR_OVERLAP;
 	if (status != MXFP_OK)
 		return status;
 	const struct mxfp_dequantize_job job = {
-		.format = src->format,
-		.dst_format = dst_format,
-		.rows = src->rows,
-		.cols = src->cols,
-		.codes = src->data,
-		.scales = src->scales,
-		.codes_stride = span.codes_stride,
-		.scales_stride = span.scales_stride,
-		.tensor_scale = mxfp_f32_bits(src->tensor_scale),
-		.tensor_scale_divides = src->tensor_scale_divides,
-		.dst = dst,
-		.dst_stride = span.stride,
-		.past_caches = span.numbers.bytes >= MXFP_PAST_CACHES_BYTES,
+		.format = m.format,
+		.dst_format = sink.data.format,
+		.rows = m.rows,
+		.cols = m.cols,
+		.codes = m.data,
+		.scales = m.scales,
+		.codes_stride = m.stride,
+		.scales_stride = m.scales_stride,
+		.tensor_scale = mxfp_f32_bits(m.tensor_scale),
+		.tensor_scale_divides = m.tensor_scale_divides,
+		.dst = (void *)(uintptr_t)sink.data.data,
+		.dst_stride = sink.data.stride,
+		.past_caches = sink.data.memory.bytes >= MXFP_PAST_CACHES_BYTES,
 	};
-	mxfp_run_pieces(&runner, mxfp_tile_count(src->rows, src->cols), dequantize_piece, &job, NULL);
+	mxfp_run_pieces(&runner, mxfp_tile_count(m.rows, m.cols), dequantize_piece, &job, NULL);
 	return MXFP_OK;
 }

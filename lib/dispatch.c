@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cpu.h"
+#include "internal.h"
 #include "kernels.h"
 #include "mxfp/isa.h"
 
@@ -54,7 +55,7 @@ uint32_t mxfp_isa_ceiling(const char *name, uint32_t available, enum mxfp_status
 		if (strcmp(name, tiers[i].name) == 0)
 			return available & below;
 	}
-	*status = MXFP_ERR_OPTION;
+	*status = MXFP_ERR_ISA;
 	return bit_of(0);
 }
 

@@ -2,6 +2,7 @@
 /* Runs the pieces of a call on the caller's threads or on the library's. The caller of this fixes the pieces and counts are
    integers, so neither results nor counts can depend on the number of threads. */
 #include "exec.h"
+#include "internal.h"
 
 #include <stdatomic.h>
 
@@ -11,11 +12,11 @@
 
 enum mxfp_status mxfp_runner_init(struct mxfp_runner *runner, const struct mxfp_exec *exec)
 {
-	runner->exec = MXFP_SIZED(exec, &runner->copy, run_context);
+	runner->exec = MXFP_SIZED(exec, &runner->copy);
 	if (runner->exec == NULL)
-		return MXFP_ERR_OPTION;
+		return MXFP_ERR_VERSION;
 	runner->kernels = mxfp_kernels_up_to(runner->exec->isa);
-	return runner->kernels != NULL ? MXFP_OK : MXFP_ERR_OPTION;
+	return runner->kernels != NULL ? MXFP_OK : MXFP_ERR_ISA;
 }
 
 static void run_all(const struct mxfp_exec *exec, size_t n, mxfp_task *task, void *argument)
@@ -108,5 +109,5 @@ enum mxfp_status mxfp_check_counts(const struct mxfp_counts *counts)
 {
 	struct mxfp_counts copy;
 
-	return MXFP_SIZED(counts, &copy, inf) != NULL ? MXFP_OK : MXFP_ERR_OPTION;
+	return MXFP_SIZED(counts, &copy) != NULL ? MXFP_OK : MXFP_ERR_VERSION;
 }

@@ -16,8 +16,7 @@ struct mxfp_runner {
 	struct mxfp_exec copy; /* what exec points to if the caller's struct is of another version */
 };
 
-/* Initializes a runner, which must not be copied. exec may be NULL: {0}. MXFP_ERR_OPTION: an unknown tier, or an exec
-   of a newer version with a member set that this one does not know. */
+/* Initializes a runner, which must not be copied. exec may be NULL: {0}. MXFP_ERR_ISA, MXFP_ERR_VERSION. */
 enum mxfp_status mxfp_runner_init(struct mxfp_runner *runner, const struct mxfp_exec *exec);
 
 /* Does piece `piece` of the work in `context`, and adds to counts that no other thread sees. */
@@ -31,7 +30,7 @@ void mxfp_run_pieces(const struct mxfp_runner *runner, size_t n_pieces, mxfp_pie
 /* Returns how many tasks can usefully run at once, at least 1. */
 size_t mxfp_runner_width(const struct mxfp_runner *runner);
 
-/* Returns MXFP_ERR_OPTION for counts of a newer version with more in them, else MXFP_OK. NULL is allowed. */
+/* Returns MXFP_ERR_VERSION or MXFP_OK. NULL is allowed. */
 enum mxfp_status mxfp_check_counts(const struct mxfp_counts *counts);
 
 #endif

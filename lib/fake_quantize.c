@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mxfp_fake_quantize(): strips of the matrix go through the kernels of mxfp_quantize() and mxfp_dequantize(), with their
- * blocks in a small buffer between. A strip has been read before it is written, so it may be written in place.
+ * Strips of the matrix go through the kernels of mxfp_quantize() and mxfp_dequantize(), with their blocks in a small buffer
+ * between, or where the caller wants them. A strip has been read before it is written, so it may be written in place.
  */
+#include "fake_quantize.h"
+
 #include <stdatomic.h>
 
 #include "args.h"
 #include "bits.h"
 #include "blocks.h"
-#include "exec.h"
-#include "row_output.h"
 #include "scan.h"
-#include "sized.h"
 
 /* Blocks of a strip: its codes and scales leave room for the rest of a frame. Calls of kernels for NVFP4 make tables
    first, so strips are as long as that allows. */
@@ -20,7 +19,7 @@ enum { CODES_BYTES = 4096, LEAST_BLOCK_BYTES = 8, SCALES_BYTES = CODES_BYTES / L
 enum { LEAST_BLOCK = 16, LIMITS = MXFP_STRIP / LEAST_BLOCK, SCALE_CODES = 256 };
 
 struct fake {
-	struct mxfp_quantize_job quantize;     /* of the whole matrix, without blocks */
+	struct mxfp_quantize_job quantize;     /* of the whole matrix; its codes are NULL if blocks are not wanted */
 	struct mxfp_dequantize_job dequantize; /* likewise; dst is NULL if numbers are not wanted */
 	uint8_t *clamped;
 	size_t clamped_stride;
@@ -78,28 +77,36 @@ static MXFP_OWN_FRAME void mark_clamped(const struct mxfp_kernels *kernels, cons
 static void fake_strip(const struct mxfp_kernels *kernels, const struct fake *f, const struct mxfp_tile *s,
                        bool last, struct mxfp_counts *counts)
 {
-	_Alignas(64) uint8_t codes[CODES_BYTES], scales[SCALES_BYTES];
+	_Alignas(64) uint8_t own_codes[CODES_BYTES], own_scales[SCALES_BYTES];
+	const struct mxfp_quantize_job *whole = &f->quantize;
 	const struct mxfp_format_info *info = mxfp_format_get_info(f->quantize.format);
 	const size_t blocks = mxfp_divide_up(s->cols, info->block_length);
 	const uint64_t counted_before = counts->nan + counts->inf;
-	struct mxfp_quantize_job q = f->quantize;
+	struct mxfp_quantize_job q = *whole;
 	struct mxfp_dequantize_job d = f->dequantize;
 
+	if (whole->codes != NULL) {
+		q.codes += mxfp_codes_offset(q.format, q.codes_stride, s->row, s->col);
+		q.scales += mxfp_scales_offset(q.format, q.scales_stride, s->row, s->col);
+	} else {
+		q.codes = own_codes;
+		q.scales = own_scales;
+		q.codes_stride = mxfp_codes_offset(q.format, 0, 0, blocks * info->block_length);
+		q.scales_stride = blocks;
+	}
 	d.rows = s->rows;
 	d.cols = s->cols;
-	q.codes = codes;
-	q.scales = scales;
-	d.codes = codes;
-	d.scales = scales;
-	q.codes_stride = d.codes_stride = mxfp_codes_offset(q.format, 0, 0, blocks * info->block_length);
-	q.scales_stride = d.scales_stride = blocks;
+	d.codes = q.codes;
+	d.scales = q.scales;
+	d.codes_stride = q.codes_stride;
+	d.scales_stride = q.scales_stride;
 	q.counts = counts;
-	mxfp_quantize_tile(kernels, &f->quantize, s, &q);
+	mxfp_quantize_tile(kernels, whole, s, &q);
 	if (f->first_non_finite != NULL && (q.via_bf16 || counts->nan + counts->inf != counted_before))
 		mxfp_lower(f->first_non_finite, mxfp_scan_tile(kernels, &f->quantize, s).first_non_finite);
 	if (f->clamped != NULL)
 		for (size_t row = 0; row < s->rows; row++)
-			mark_clamped(kernels, f, s->row + row, s->col, s->cols, scales + row * blocks);
+			mark_clamped(kernels, f, s->row + row, s->col, s->cols, q.scales + row * q.scales_stride);
 	if (d.dst == NULL)
 		return;
 	d.dst = (uint8_t *)d.dst + (s->row * d.dst_stride + s->col) * width_of(d.dst_format);
@@ -128,106 +135,34 @@ static void fake_piece(const struct mxfp_kernels *kernels, const void *context, 
 		}
 }
 
-/* Makes a region of rows x cols numbers; false on overflow or if the stride is shorter than a row. */
-static bool region_of(struct mxfp_region *region, const void *at, size_t rows, size_t cols, size_t stride, size_t width)
+void mxfp_fake_run(const struct mxfp_sink *sink, const struct mxfp_runner *runner, bool scanned)
 {
-	size_t stride_bytes;
-
-	return stride >= cols && mxfp_multiply(stride, width, &stride_bytes) &&
-	       mxfp_region(region, at, rows, cols * width, stride_bytes);
-}
-
-/* Checks what *f says of memory, whose strides are not 0, and sets how results are stored. */
-static enum mxfp_status check_memory(struct fake *f, const struct mxfp_quantize_options *o)
-{
-	const struct mxfp_quantize_job *q = &f->quantize;
-	struct mxfp_dequantize_job *d = &f->dequantize;
-	struct mxfp_region src, dst = {0}, clamped = {0};
-	size_t elements;
-
-	if (!mxfp_is_block(q->format) || !mxfp_is_source(q->src_format) ||
-	    (d->dst != NULL && !mxfp_is_source(d->dst_format)))
-		return MXFP_ERR_FORMAT;
-	if (!mxfp_multiply(q->rows, q->cols, &elements) ||
-	    !region_of(&src, q->src, q->rows, q->cols, q->src_stride, width_of(q->src_format)) ||
-	    (d->dst != NULL && !region_of(&dst, d->dst, q->rows, q->cols, d->dst_stride, width_of(d->dst_format))) ||
-	    (f->clamped != NULL && !region_of(&clamped, f->clamped, q->rows, q->cols, f->clamped_stride, 1)))
-		return MXFP_ERR_SIZE;
-	enum mxfp_status status = mxfp_check_quantize_options(q->format, q->rows, q->cols, o);
-	if (status != MXFP_OK || elements == 0)
-		return status;
-	if (q->src == NULL || (d->dst == NULL && f->clamped == NULL))
-		return MXFP_ERR_NULL;
-	const bool in_place = d->dst_format == q->src_format && mxfp_same_region(&dst, &src);
-	if ((!in_place && mxfp_overlap(&dst, &src)) || mxfp_overlap(&clamped, &src) || mxfp_overlap(&clamped, &dst))
-		return MXFP_ERR_OVERLAP;
-	d->past_caches = !in_place && dst.bytes >= MXFP_PAST_CACHES_BYTES;
-	return MXFP_OK;
-}
-
-/* Sets what a tensor has besides its blocks. */
-static void set_tensor(struct fake *f)
-{
-	if (!mxfp_format_get_info(f->quantize.format)->tensor_scale)
-		return;
-	f->tensor = mxfp_nvfp4_tensor_ref(f->quantize.recipe, f->quantize.tensor_amax);
-	f->dequantize.tensor_scale = f->tensor.scale;
-	f->dequantize.tensor_scale_divides = f->tensor.divides;
-}
-
-enum mxfp_status mxfp_fake_quantize(enum mxfp_format format, const struct mxfp_fake_output *output, const void *src,
-                                    enum mxfp_format src_format, size_t src_stride, size_t rows, size_t cols,
-                                    const struct mxfp_quantize_options *options)
-{
-	struct mxfp_quantize_options options_copy;
-	struct mxfp_fake_output output_copy;
-	const struct mxfp_quantize_options *o = mxfp_sized_quantize_options(options, &options_copy);
-	const struct mxfp_fake_output *out = MXFP_SIZED(output, &output_copy, clamped_stride);
+	const struct mxfp_quantize_job *q = &sink->job;
+	const bool in_place = sink->data.data == q->src;
 	_Atomic uint32_t limits[SCALE_CODES] = {0};
 	_Atomic uint64_t first_non_finite = UINT64_MAX;
-	struct mxfp_runner runner;
-	bool scanned;
-
-	if (output == NULL)
-		return MXFP_ERR_NULL;
-	if (o == NULL || out == NULL)
-		return MXFP_ERR_OPTION;
-	enum mxfp_status status = mxfp_runner_init(&runner, o->exec);
-	if (status == MXFP_OK)
-		status = mxfp_check_counts(o->counts);
-	if (status != MXFP_OK)
-		return status;
 	struct fake f = {
-		.quantize = {
-			.format = format,
-			.src_format = src_format,
-			.rows = rows,
-			.cols = cols,
-			.src = src,
-			.src_stride = src_stride != 0 ? src_stride : cols,
-		},
+		.quantize = *q,
 		.dequantize = {
-			.format = format,
-			.dst_format = out->format,
-			.dst = out->data,
-			.dst_stride = out->stride != 0 ? out->stride : cols,
+			.format = q->format,
+			.dst_format = sink->data.format,
+			.dst = (void *)(uintptr_t)sink->data.data,
+			.dst_stride = sink->data.stride,
+			.past_caches = !in_place && sink->data.memory.bytes >= MXFP_PAST_CACHES_BYTES,
 		},
-		.clamped = out->clamped,
-		.clamped_stride = out->clamped_stride != 0 ? out->clamped_stride : cols,
+		.clamped = sink->clamped,
+		.clamped_stride = sink->clamped_stride,
 		.limits = limits,
 	};
-	status = check_memory(&f, o);
-	if (status != MXFP_OK)
-		return status;
-	mxfp_set_quantize_job(&f.quantize, o);
-	status = mxfp_scan_first(&f.quantize, o, &runner, &scanned);
-	if (status != MXFP_OK)
-		return status;
-	set_tensor(&f);
-	if (o->first_non_finite != NULL && !scanned)
+
+	if (mxfp_format_get_info(q->format)->tensor_scale) {
+		f.tensor = mxfp_nvfp4_tensor_ref(q->recipe, q->tensor_amax);
+		f.dequantize.tensor_scale = f.tensor.scale;
+		f.dequantize.tensor_scale_divides = f.tensor.divides;
+	}
+	if (sink->first_non_finite != NULL && !scanned)
 		f.first_non_finite = &first_non_finite;
-	mxfp_run_pieces(&runner, mxfp_quantize_piece_count(&f.quantize), fake_piece, &f, o->counts);
+	mxfp_run_pieces(runner, mxfp_quantize_piece_count(q), fake_piece, &f, sink->counts);
 	if (first_non_finite != UINT64_MAX)
-		*o->first_non_finite = first_non_finite;
-	return MXFP_OK;
+		*sink->first_non_finite = first_non_finite;
 }

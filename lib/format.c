@@ -52,7 +52,7 @@ const struct mxfp_format_info *mxfp_format_get_info(enum mxfp_format format)
 	return (unsigned)format < MXFP_N_FORMATS ? &formats[format] : NULL;
 }
 
-enum mxfp_status mxfp_format_from_name(const char *name, enum mxfp_format *format)
+enum mxfp_status mxfp_format_from_name(enum mxfp_format *format, const char *name)
 {
 	if (name == NULL || format == NULL)
 		return MXFP_ERR_NULL;

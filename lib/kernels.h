@@ -11,7 +11,7 @@
 #include "mxfp/convert.h"
 #include "mxfp/quantize.h"
 #include "mxfp/sparse.h"
-#include "mxfp/vector.h"
+#include "mxfp/rows.h"
 
 enum {
 #define MXFP_FUNCTION(id, value, name, meaning) +1

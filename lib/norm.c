@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* mxfp_rms_norm() and mxfp_layer_norm(). A row is read once for each sum, then once for its results; it stays in the
    caches meanwhile unless it is very long, and the next row comes there during the sums, which leave memory idle. */
+#include "mxfp/rows.h"
+
 #include "args.h"
 #include "bits.h"
 #include "exec.h"
-#include "rows.h"
+#include "result.h"
 #include "sized.h"
 #include "tile.h"
 
@@ -12,7 +14,7 @@ struct norm {
 	bool is_centred, weight_plus_one, has_weight, has_bias, has_residual, has_sum;
 	uint64_t epsilon; /* binary64 bits */
 	struct mxfp_rows src, residual, weight, bias;
-	struct mxfp_row_sink sum, sink; /* where src + residual goes, and where results go */
+	struct mxfp_sink sum, sink; /* where src + residual goes, and where results go */
 	size_t rows, cols;
 };
 
@@ -120,34 +122,30 @@ static void norm_piece(const struct mxfp_kernels *kernels, const void *context, 
 		norm_row(kernels, whole, row, counts);
 }
 
-/* An optional vector of cols numbers. */
-static enum mxfp_status check_vector(struct mxfp_rows *checked, bool *has, const struct mxfp_row_input *input, size_t cols)
+/* Checks an optional matrix of numbers. */
+static enum mxfp_status check_optional(struct mxfp_rows *checked, bool *has, const struct mxfp_matrix *matrix, size_t rows,
+                                       size_t cols)
 {
-	*has = input != NULL;
-	return input != NULL ? mxfp_check_row_input(checked, input, 1, cols) : MXFP_OK;
+	*has = matrix != NULL;
+	return *has ? mxfp_check_input(checked, matrix, mxfp_is_row_format, rows, cols) : MXFP_OK;
 }
 
 static enum mxfp_status check_residual(struct norm *whole, const struct mxfp_norm_options *o)
 {
-	enum mxfp_status status = MXFP_OK;
+	enum mxfp_status status = check_optional(&whole->residual, &whole->has_residual, o->residual, whole->rows, whole->cols);
 
-	whole->has_residual = o->residual != NULL;
 	whole->has_sum = o->residual_out != NULL;
-	if (whole->has_sum && !whole->has_residual)
-		return MXFP_ERR_NULL;
-	if (whole->has_residual)
-		status = mxfp_check_row_input(&whole->residual, o->residual, whole->rows, whole->cols);
+	if (status == MXFP_OK && whole->has_sum && !whole->has_residual)
+		status = MXFP_ERR_NULL;
 	if (status == MXFP_OK && whole->has_sum)
-		status = mxfp_check_row_output(&whole->sum, o->residual_out, whole->rows, whole->cols);
-	if (status == MXFP_OK && whole->sum.blocks != NULL)
-		status = MXFP_ERR_OPTION;
+		status = mxfp_check_result(&whole->sum, o->residual_out, mxfp_is_row_format, 0, whole->rows, whole->cols);
 	return status;
 }
 
 /* Whether something that is written overlaps something else, other than number by number. */
 static bool overlaps(const struct norm *whole)
 {
-	const struct mxfp_row_sink *sink = &whole->sink, *sum = &whole->sum;
+	const struct mxfp_sink *sink = &whole->sink, *sum = &whole->sum;
 
 	return mxfp_sink_overlaps(sink, &whole->src) || mxfp_sink_overlaps(sink, &whole->residual) ||
 	       mxfp_sink_touches(sink, &whole->weight.memory) ||
@@ -158,49 +156,51 @@ static bool overlaps(const struct norm *whole)
 	       mxfp_sink_touches(sum, &whole->bias.memory);
 }
 
-static enum mxfp_status norm(bool is_centred, const struct mxfp_row_output *output, const struct mxfp_row_input *src,
-                             size_t rows, size_t cols, const struct mxfp_norm_options *options)
+static enum mxfp_status norm(bool is_centred, const struct mxfp_result *result, const struct mxfp_matrix *src,
+                             const struct mxfp_norm_options *options, const struct mxfp_exec *exec)
 {
 	struct mxfp_norm_options copy;
-	const struct mxfp_norm_options *o = MXFP_SIZED(options, &copy, exec);
+	const struct mxfp_norm_options *o = MXFP_SIZED(options, &copy);
 	struct mxfp_runner runner;
-	struct norm whole = {.is_centred = is_centred, .rows = rows, .cols = cols};
+	struct norm whole = {.is_centred = is_centred};
 
 	if (o == NULL)
-		return MXFP_ERR_OPTION;
+		return MXFP_ERR_VERSION;
 	memcpy(&whole.epsilon, &o->epsilon, sizeof whole.epsilon);
 	whole.epsilon &= whole.epsilon == MXFP_F64_SIGN ? 0 : UINT64_MAX;
 	whole.weight_plus_one = o->weight_plus_one && o->weight != NULL;
 	if (whole.epsilon >= MXFP_F64_INF || (!is_centred && o->bias != NULL))
 		return MXFP_ERR_OPTION;
-	enum mxfp_status status = mxfp_runner_init(&runner, o->exec);
+	enum mxfp_status status = mxfp_runner_init(&runner, exec);
 	if (status == MXFP_OK)
-		status = mxfp_check_row_input(&whole.src, src, rows, cols);
+		status = mxfp_check_numbers(&whole.src, src, mxfp_is_row_format);
+	whole.rows = whole.src.rows;
+	whole.cols = whole.src.cols;
 	if (status == MXFP_OK)
-		status = check_vector(&whole.weight, &whole.has_weight, o->weight, cols);
+		status = check_optional(&whole.weight, &whole.has_weight, o->weight, 1, whole.cols);
 	if (status == MXFP_OK)
-		status = check_vector(&whole.bias, &whole.has_bias, o->bias, cols);
+		status = check_optional(&whole.bias, &whole.has_bias, o->bias, 1, whole.cols);
 	if (status == MXFP_OK)
 		status = check_residual(&whole, o);
 	if (status == MXFP_OK)
-		status = mxfp_check_row_output(&whole.sink, output, rows, cols);
+		status = mxfp_check_sink(&whole.sink, result, o->quantize, whole.rows, whole.cols);
 	if (status == MXFP_OK && overlaps(&whole))
 		status = MXFP_ERR_OVERLAP;
 	if (status != MXFP_OK)
 		return status;
 	mxfp_sink_start(&whole.sink);
-	mxfp_run_pieces(&runner, mxfp_row_tile_count(rows, cols), norm_piece, &whole, whole.sink.counts);
+	mxfp_run_pieces(&runner, mxfp_row_tile_count(whole.rows, whole.cols), norm_piece, &whole, whole.sink.counts);
 	return MXFP_OK;
 }
 
-enum mxfp_status mxfp_rms_norm(const struct mxfp_row_output *output, const struct mxfp_row_input *src, size_t rows,
-                               size_t cols, const struct mxfp_norm_options *options)
+enum mxfp_status mxfp_rms_norm(const struct mxfp_result *result, const struct mxfp_matrix *src,
+                               const struct mxfp_norm_options *options, const struct mxfp_exec *exec)
 {
-	return norm(false, output, src, rows, cols, options);
+	return norm(false, result, src, options, exec);
 }
 
-enum mxfp_status mxfp_layer_norm(const struct mxfp_row_output *output, const struct mxfp_row_input *src, size_t rows,
-                                 size_t cols, const struct mxfp_norm_options *options)
+enum mxfp_status mxfp_layer_norm(const struct mxfp_result *result, const struct mxfp_matrix *src,
+                                 const struct mxfp_norm_options *options, const struct mxfp_exec *exec)
 {
-	return norm(true, output, src, rows, cols, options);
+	return norm(true, result, src, options, exec);
 }

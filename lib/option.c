@@ -43,7 +43,7 @@ const char *mxfp_option_meaning(enum mxfp_option option, int value)
 	return row != NULL ? row->meaning : NULL;
 }
 
-enum mxfp_status mxfp_option_from_name(enum mxfp_option option, const char *name, int *value)
+enum mxfp_status mxfp_option_from_name(int *value, enum mxfp_option option, const char *name)
 {
 	const struct row *row;
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp_rotate() and mxfp_rotary_frequencies(). Cosines and sines are computed once a row, for all its heads. */
+/* mxfp_rotary() and mxfp_rotary_frequencies(). Cosines and sines are computed once a row, for all its heads. */
+#include "mxfp/rows.h"
+
 #include "args.h"
 #include "bits.h"
 #include "exec.h"
-#include "rows.h"
+#include "result.h"
 #include "sized.h"
 #include "tile.h"
 
@@ -17,7 +19,7 @@ struct rotate {
 	const float *frequencies;
 	uint32_t first_position, factor;
 	struct mxfp_rows src;
-	struct mxfp_row_sink sink;
+	struct mxfp_sink sink;
 	size_t rows, cols;
 };
 
@@ -97,40 +99,40 @@ static void rotate_piece(const struct mxfp_kernels *kernels, const void *context
 		rotate_row(kernels, whole, row, counts);
 }
 
-enum mxfp_status mxfp_rotate(const struct mxfp_row_output *output, const struct mxfp_row_input *src,
-                             const float *frequencies, size_t rows, size_t cols,
-                             const struct mxfp_rotate_options *options)
+enum mxfp_status mxfp_rotary(const struct mxfp_result *result, const struct mxfp_matrix *src, const float *frequencies,
+                             const struct mxfp_rotary_options *options, const struct mxfp_exec *exec)
 {
-	struct mxfp_rotate_options copy;
-	const struct mxfp_rotate_options *o = MXFP_SIZED(options, &copy, exec);
+	struct mxfp_rotary_options copy;
+	const struct mxfp_rotary_options *o = MXFP_SIZED(options, &copy);
 	struct mxfp_runner runner;
-	struct rotate whole = {.frequencies = frequencies, .rows = rows, .cols = cols};
+	struct rotate whole = {.frequencies = frequencies};
 
 	if (o == NULL)
-		return MXFP_ERR_OPTION;
-	whole.head_cols = o->head_cols != 0 ? o->head_cols : cols;
-	whole.rotary_cols = o->rotary_cols != 0 ? o->rotary_cols : whole.head_cols;
-	whole.interleaved = o->interleaved;
-	whole.positions = o->positions;
-	whole.first_position = o->first_position;
-	whole.has_factor = o->attention_factor != NULL;
-	whole.factor = whole.has_factor ? mxfp_load_f32(o->attention_factor) : 0;
-	enum mxfp_status status = mxfp_runner_init(&runner, o->exec);
+		return MXFP_ERR_VERSION;
+	enum mxfp_status status = mxfp_runner_init(&runner, exec);
 	if (status == MXFP_OK)
-		status = mxfp_check_row_input(&whole.src, src, rows, cols);
+		status = mxfp_check_numbers(&whole.src, src, mxfp_is_row_format);
 	if (status == MXFP_OK)
-		status = mxfp_check_row_output(&whole.sink, output, rows, cols);
+		status = mxfp_check_sink(&whole.sink, result, o->quantize, whole.src.rows, whole.src.cols);
 	if (status != MXFP_OK)
 		return status;
+	const size_t rows = whole.rows = whole.src.rows, cols = whole.cols = whole.src.cols;
 	if (rows == 0 || cols == 0) {
 		mxfp_sink_start(&whole.sink);
 		return MXFP_OK;
 	}
 	if (frequencies == NULL)
 		return MXFP_ERR_NULL;
+	whole.head_cols = o->head_cols != 0 ? o->head_cols : cols;
+	whole.rotary_cols = o->rotary_cols != 0 ? o->rotary_cols : whole.head_cols;
+	whole.interleaved = o->interleaved;
+	whole.positions = o->positions;
+	whole.first_position = o->first_position;
+	whole.has_factor = o->attention_factor.given;
+	whole.factor = whole.has_factor ? mxfp_f32_bits(o->attention_factor.value) : 0;
 	if (whole.head_cols > MOST_HEAD_COLS || cols % whole.head_cols != 0 || whole.rotary_cols > whole.head_cols ||
 	    whole.rotary_cols % 2 != 0)
-		return MXFP_ERR_SIZE;
+		return MXFP_ERR_SHAPE;
 	const struct mxfp_region turns = mxfp_bytes(frequencies, whole.rotary_cols / 2 * sizeof *frequencies);
 	const struct mxfp_region positions =
 		mxfp_bytes(whole.positions, whole.positions != NULL ? rows * sizeof *whole.positions : 0);
@@ -187,16 +189,16 @@ static bool is_valid(const struct mxfp_rotary *r)
 }
 
 enum mxfp_status mxfp_rotary_frequencies(float *frequencies, float *attention_factor, size_t rotary_cols,
-                                         const struct mxfp_rotary_options *options)
+                                         const struct mxfp_frequency_options *options)
 {
 	static const uint64_t fast = UINT64_C(0x4040000000000000); /* 32 */
-	struct mxfp_rotary_options copy;
-	const struct mxfp_rotary_options *o = MXFP_SIZED(options, &copy, mscale_all_dim);
+	struct mxfp_frequency_options copy;
+	const struct mxfp_frequency_options *o = MXFP_SIZED(options, &copy);
 
 	if (frequencies == NULL || options == NULL)
 		return MXFP_ERR_NULL;
 	if (o == NULL)
-		return MXFP_ERR_OPTION;
+		return MXFP_ERR_VERSION;
 	const struct mxfp_rotary r = {
 		.scaling = o->scaling,
 		.cols = rotary_cols,

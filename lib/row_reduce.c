@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp_row_reduce() and mxfp_row_argmax(). */
+/* mxfp_rows_reduce() and mxfp_rows_argmax(). */
+#include "mxfp/rows.h"
+
 #include "args.h"
 #include "bits.h"
 #include "exec.h"
-#include "rows.h"
+#include "result.h"
 #include "tile.h"
 
 struct reduce {
@@ -11,17 +13,16 @@ struct reduce {
 	float *dst;
 	size_t *index; /* argmax: instead of dst */
 	struct mxfp_rows src;
-	size_t rows, cols;
 };
 
 static uint32_t sum_of(const struct mxfp_kernels *kernels, const struct reduce *whole, size_t row)
 {
 	const enum mxfp_sum sum =
 		whole->reduction == MXFP_REDUCTION_SQUARE_SUM ? MXFP_SUM_SQUARES : MXFP_SUM_NUMBERS;
-	uint64_t total = mxfp_row_total(kernels, sum, &whole->src, row, whole->cols, 0);
+	uint64_t total = mxfp_row_total(kernels, sum, &whole->src, row, whole->src.cols, 0);
 
 	if (whole->reduction == MXFP_REDUCTION_MEAN)
-		total = mxfp_f64_div(total, mxfp_f64_from_u64(whole->cols));
+		total = mxfp_f64_div(total, mxfp_f64_from_u64(whole->src.cols));
 	return mxfp_f64_to_f32(total);
 }
 
@@ -34,8 +35,8 @@ static struct mxfp_row_max_job most_of(const struct mxfp_kernels *kernels, const
 	};
 	float buffer[MXFP_STRIP];
 
-	for (size_t col = 0; col < whole->cols; col += job.n) {
-		job.n = mxfp_strip_length(whole->cols, col);
+	for (size_t col = 0; col < whole->src.cols; col += job.n) {
+		job.n = mxfp_strip_length(whole->src.cols, col);
 		job.first_index = col;
 		job.x = mxfp_load_strip(kernels, &whole->src, row, col, job.n, buffer);
 		kernels->row_max(&job);
@@ -47,7 +48,7 @@ static void reduce_piece(const struct mxfp_kernels *kernels, const void *context
                          struct mxfp_counts *counts)
 {
 	const struct reduce *whole = context;
-	const struct mxfp_tile tile = mxfp_row_tile(whole->rows, whole->cols, piece);
+	const struct mxfp_tile tile = mxfp_row_tile(whole->src.rows, whole->src.cols, piece);
 
 	(void)counts;
 	for (size_t row = tile.row; row < tile.row + tile.rows; row++) {
@@ -63,45 +64,44 @@ static void reduce_piece(const struct mxfp_kernels *kernels, const void *context
 	}
 }
 
-/* Checks the source and dst, an array of `rows` elements of dst_width bytes, and runs. */
-static enum mxfp_status run(struct reduce *whole, const void *dst, size_t dst_width, const struct mxfp_row_input *src,
-                            const struct mxfp_exec *exec)
+/* Checks the source and dst, an array of elements of dst_width bytes, and runs. */
+static enum mxfp_status run(struct reduce *whole, const void *dst, size_t dst_width, bool takes_none,
+                            const struct mxfp_matrix *src, const struct mxfp_exec *exec)
 {
+	const struct mxfp_rows *from = &whole->src;
 	struct mxfp_runner runner;
 	size_t dst_bytes;
 
 	enum mxfp_status status = mxfp_runner_init(&runner, exec);
 	if (status == MXFP_OK)
-		status = mxfp_check_row_input(&whole->src, src, whole->rows, whole->cols);
+		status = mxfp_check_numbers(&whole->src, src, mxfp_is_row_format);
 	if (status != MXFP_OK)
 		return status;
-	if (dst == NULL && whole->rows != 0)
+	if (dst == NULL && from->rows != 0)
 		return MXFP_ERR_NULL;
-	if (!mxfp_multiply(whole->rows, dst_width, &dst_bytes) || dst_bytes > PTRDIFF_MAX)
+	if ((from->cols == 0 && !takes_none) || !mxfp_multiply(from->rows, dst_width, &dst_bytes) || dst_bytes > PTRDIFF_MAX)
 		return MXFP_ERR_SIZE;
 	const struct mxfp_region results = mxfp_bytes(dst, dst_bytes);
-	if (mxfp_overlap(&results, &whole->src.memory))
+	if (mxfp_overlap(&results, &from->memory))
 		return MXFP_ERR_OVERLAP;
-	mxfp_run_pieces(&runner, mxfp_row_tile_count(whole->rows, whole->cols != 0 ? whole->cols : 1), reduce_piece, whole, NULL);
+	mxfp_run_pieces(&runner, mxfp_row_tile_count(from->rows, from->cols != 0 ? from->cols : 1), reduce_piece, whole, NULL);
 	return MXFP_OK;
 }
 
-enum mxfp_status mxfp_row_reduce(enum mxfp_reduction reduction, float *dst, const struct mxfp_row_input *src,
-                                 size_t rows, size_t cols, const struct mxfp_exec *exec)
+enum mxfp_status mxfp_rows_reduce(float *dst, enum mxfp_reduction reduction, const struct mxfp_matrix *src,
+                                  const struct mxfp_exec *exec)
 {
-	struct reduce whole = {.reduction = reduction, .dst = dst, .rows = rows, .cols = cols};
+	struct reduce whole = {.reduction = reduction, .dst = dst};
+	const bool takes_none = reduction == MXFP_REDUCTION_SUM || reduction == MXFP_REDUCTION_SQUARE_SUM;
 
 	if ((unsigned)reduction > MXFP_REDUCTION_MAX)
 		return MXFP_ERR_OPTION;
-	if (cols == 0 && (reduction == MXFP_REDUCTION_MEAN || reduction == MXFP_REDUCTION_MAX))
-		return MXFP_ERR_SIZE;
-	return run(&whole, dst, sizeof *dst, src, exec);
+	return run(&whole, dst, sizeof *dst, takes_none, src, exec);
 }
 
-enum mxfp_status mxfp_row_argmax(size_t *dst, const struct mxfp_row_input *src, size_t rows, size_t cols,
-                                 const struct mxfp_exec *exec)
+enum mxfp_status mxfp_rows_argmax(size_t *dst, const struct mxfp_matrix *src, const struct mxfp_exec *exec)
 {
-	struct reduce whole = {.index = dst, .rows = rows, .cols = cols};
+	struct reduce whole = {.index = dst};
 
-	return cols == 0 ? MXFP_ERR_SIZE : run(&whole, dst, sizeof *dst, src, exec);
+	return run(&whole, dst, sizeof *dst, false, src, exec);
 }

@@ -70,42 +70,43 @@ void mxfp_scan(const struct mxfp_quantize_job *job, const struct mxfp_runner *ru
 	*first_non_finite = first;
 }
 
-enum mxfp_status mxfp_scan_first(struct mxfp_quantize_job *job, const struct mxfp_quantize_options *o,
+enum mxfp_status mxfp_scan_first(struct mxfp_sink *sink, const struct mxfp_quantize_options *o,
                                  const struct mxfp_runner *runner, bool *scanned)
 {
 	const bool error = o->non_finite == MXFP_NON_FINITE_ERROR;
+	struct mxfp_quantize_job *job = &sink->job;
 	uint64_t first = UINT64_MAX;
+	uint32_t amax;
 
-	*scanned = error || (mxfp_format_get_info(job->format)->tensor_scale && o->tensor_amax == NULL);
+	*scanned = error || (mxfp_format_get_info(job->format)->tensor_scale && !o->tensor_amax.given);
 	if (*scanned)
-		mxfp_scan(job, runner, &job->tensor_amax, &first);
-	if (first != UINT64_MAX && o->first_non_finite != NULL)
-		*o->first_non_finite = first;
+		mxfp_scan(job, runner, &amax, &first);
+	if (first != UINT64_MAX && sink->first_non_finite != NULL)
+		*sink->first_non_finite = first;
 	if (first != UINT64_MAX && error)
 		return MXFP_ERR_NON_FINITE;
-	if (o->tensor_amax != NULL)
-		job->tensor_amax = mxfp_load_f32(o->tensor_amax) & ~MXFP_F32_SIGN;
+	if (*scanned && !o->tensor_amax.given)
+		job->tensor_amax = amax;
 	return MXFP_OK;
 }
 
-enum mxfp_status mxfp_amax(const void *src, enum mxfp_format src_format, size_t n, float *amax,
-                           const struct mxfp_exec *exec)
+enum mxfp_status mxfp_amax(float *amax, const struct mxfp_matrix *src, const struct mxfp_exec *exec)
 {
 	struct mxfp_runner runner;
+	struct mxfp_rows rows;
 	uint64_t first_non_finite;
 	uint32_t largest;
-	size_t bytes;
 
 	enum mxfp_status status = mxfp_runner_init(&runner, exec);
+	if (status == MXFP_OK)
+		status = mxfp_check_numbers(&rows, src, mxfp_is_source);
+	if (status == MXFP_OK && amax == NULL)
+		status = MXFP_ERR_NULL;
 	if (status != MXFP_OK)
 		return status;
-	if (!mxfp_is_source(src_format))
-		return MXFP_ERR_FORMAT;
-	if (amax == NULL || (n != 0 && src == NULL))
-		return MXFP_ERR_NULL;
-	if (!mxfp_multiply(n, mxfp_format_get_info(src_format)->storage_bytes, &bytes) || bytes > PTRDIFF_MAX)
-		return MXFP_ERR_SIZE;
-	const struct mxfp_quantize_job job = {.src_format = src_format, .rows = 1, .cols = n, .src = src};
+	const struct mxfp_quantize_job job = {
+		.src_format = rows.format, .rows = rows.rows, .cols = rows.cols, .src = rows.data, .src_stride = rows.stride,
+	};
 	mxfp_scan(&job, &runner, &largest, &first_non_finite);
 	/* Compared as integers, because a comparison of floats takes subnormals for 0 if the caller has set DAZ. */
 	if (largest > (mxfp_load_f32(amax) & ~MXFP_F32_SIGN))

@@ -4,6 +4,7 @@
 #define MXFP_SCAN_H
 
 #include "exec.h"
+#include "result.h"
 #include "tile.h"
 
 /* Finds the largest finite magnitude of the job's source (binary32 bits) and the index of its first NaN or Inf
@@ -18,9 +19,9 @@ struct mxfp_scan_job mxfp_scan_tile(const struct mxfp_kernels *kernels, const st
 /* Lowers *least to the index if that is less. */
 void mxfp_lower(_Atomic uint64_t *least, uint64_t index);
 
-/* Scans what options ask to know before the first block is made: policy `error`, the tensor scale. Sets job->tensor_amax,
+/* Scans what options ask to know before the first block is made: policy `error`, the tensor scale. Sets the job's tensor_amax,
    and *scanned if *first_non_finite is done. MXFP_ERR_NON_FINITE: the policy is `error` and there is a NaN or Inf. */
-enum mxfp_status mxfp_scan_first(struct mxfp_quantize_job *job, const struct mxfp_quantize_options *o,
+enum mxfp_status mxfp_scan_first(struct mxfp_sink *sink, const struct mxfp_quantize_options *o,
                                  const struct mxfp_runner *runner, bool *scanned);
 
 #endif

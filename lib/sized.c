@@ -10,8 +10,6 @@ const void *mxfp_copy_sized(void *to, size_t bytes, size_t first, const void *fr
 	size_t size = *(const size_t *)from;
 	const unsigned char *at = from;
 
-	if (size == 0)
-		size = first;
 	if (size < first)
 		return NULL;
 	for (size_t i = bytes; i < size; i++)

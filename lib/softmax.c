@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* mxfp_softmax() and mxfp_log_softmax(): a row is read for its largest score, then for exponentials and their sum; results
    come from the exponentials, which are kept unless the row is very long. */
+#include "mxfp/rows.h"
+
 #include "args.h"
 #include "bits.h"
 #include "exec.h"
 #include "f32.h"
-#include "rows.h"
+#include "result.h"
 #include "sized.h"
 #include "softmax.h"
 #include "tile.h"
@@ -14,10 +16,10 @@ struct softmax {
 	bool is_log, has_mask, causal;
 	struct mxfp_softmax_job job; /* the scale */
 	ptrdiff_t causal_offset;
-	size_t mask_rows, head_rows;
+	size_t head_rows;
 	const float *sinks;
 	struct mxfp_rows src, mask;
-	struct mxfp_row_sink sink;
+	struct mxfp_sink sink;
 	size_t rows, cols;
 };
 
@@ -33,7 +35,7 @@ static void load(const struct mxfp_kernels *kernels, const struct softmax *whole
 	job->n = n;
 	job->x = mxfp_load_strip(kernels, &whole->src, row, col, n, strips->x);
 	if (whole->has_mask)
-		job->mask = mxfp_load_strip(kernels, &whole->mask, row % whole->mask_rows, col, n, strips->mask);
+		job->mask = mxfp_load_strip(kernels, &whole->mask, row % whole->mask.rows, col, n, strips->mask);
 }
 
 /* How many columns take part. */
@@ -217,10 +219,12 @@ static void softmax_row(const struct mxfp_kernels *kernels, const struct softmax
 
 void mxfp_softmax_row(const struct mxfp_kernels *kernels, float *row, size_t n, const float *scale, const float *sink)
 {
-	const struct mxfp_rows rows = {row, MXFP_FORMAT_F32, n, mxfp_bytes(row, n * sizeof *row)};
+	const struct mxfp_rows rows = {
+		.data = row, .format = MXFP_FORMAT_F32, .rows = 1, .cols = n, .stride = n, .memory = mxfp_bytes(row, n * sizeof *row),
+	};
 	const struct softmax whole = {
 		.job.has_scale = scale != NULL,
-		.job.scale = scale != NULL ? mxfp_load_f32(scale) : 0,
+		.job.scale = scale != NULL ? mxfp_f32_bits(*scale) : 0,
 		.head_rows = 1,
 		.sinks = sink,
 		.src = rows,
@@ -254,51 +258,62 @@ static void softmax_piece(const struct mxfp_kernels *kernels, const void *contex
 	softmax_rows(kernels, whole, &tile, kept, counts);
 }
 
-static enum mxfp_status softmax(bool is_log, const struct mxfp_row_output *output, const struct mxfp_row_input *src,
-                                size_t rows, size_t cols, const struct mxfp_softmax_options *options)
+/* Checks a mask, of which rows are taken in turns. */
+static enum mxfp_status check_mask(struct softmax *whole, const struct mxfp_matrix *mask)
+{
+	const enum mxfp_status status = mxfp_check_numbers(&whole->mask, mask, mxfp_is_row_format);
+
+	if (status == MXFP_OK && (whole->mask.cols != whole->cols || (whole->mask.rows == 0 && whole->rows != 0)))
+		return MXFP_ERR_SHAPE;
+	return status;
+}
+
+static enum mxfp_status softmax(bool is_log, const struct mxfp_result *result, const struct mxfp_matrix *src,
+                                const struct mxfp_softmax_options *options, const struct mxfp_exec *exec)
 {
 	struct mxfp_softmax_options copy;
-	const struct mxfp_softmax_options *o = MXFP_SIZED(options, &copy, exec);
+	const struct mxfp_softmax_options *o = MXFP_SIZED(options, &copy);
 	struct mxfp_runner runner;
-	struct softmax whole = {.is_log = is_log, .rows = rows, .cols = cols};
+	struct softmax whole = {.is_log = is_log};
 
 	if (o == NULL)
-		return MXFP_ERR_OPTION;
+		return MXFP_ERR_VERSION;
+	enum mxfp_status status = mxfp_runner_init(&runner, exec);
+	if (status == MXFP_OK)
+		status = mxfp_check_numbers(&whole.src, src, mxfp_is_row_format);
+	whole.rows = whole.src.rows;
+	whole.cols = whole.src.cols;
 	whole.has_mask = o->mask != NULL;
-	whole.mask_rows = o->mask_rows != 0 ? o->mask_rows : rows;
-	whole.head_rows = o->head_rows != 0 ? o->head_rows : rows;
+	whole.head_rows = o->head_rows != 0 ? o->head_rows : whole.rows;
 	whole.causal = o->causal;
 	whole.causal_offset = o->causal_offset;
 	whole.sinks = o->sinks;
-	whole.job.has_scale = o->scale != NULL;
-	whole.job.scale = o->scale != NULL ? mxfp_load_f32(o->scale) : 0;
-	enum mxfp_status status = mxfp_runner_init(&runner, o->exec);
-	if (status == MXFP_OK)
-		status = mxfp_check_row_input(&whole.src, src, rows, cols);
+	whole.job.has_scale = o->scale.given;
+	whole.job.scale = o->scale.given ? mxfp_f32_bits(o->scale.value) : 0;
 	if (status == MXFP_OK && whole.has_mask)
-		status = mxfp_check_row_input(&whole.mask, o->mask, whole.mask_rows, cols);
+		status = check_mask(&whole, o->mask);
 	if (status == MXFP_OK)
-		status = mxfp_check_row_output(&whole.sink, output, rows, cols);
+		status = mxfp_check_sink(&whole.sink, result, o->quantize, whole.rows, whole.cols);
 	if (status != MXFP_OK)
 		return status;
-	const size_t heads = whole.sinks == NULL || rows == 0 ? 0 : mxfp_divide_up(rows, whole.head_rows);
+	const size_t heads = whole.sinks == NULL || whole.rows == 0 ? 0 : mxfp_divide_up(whole.rows, whole.head_rows);
 	const struct mxfp_region sinks = mxfp_bytes(whole.sinks, heads * sizeof *whole.sinks);
 	if (mxfp_sink_overlaps(&whole.sink, &whole.src) || mxfp_sink_touches(&whole.sink, &whole.mask.memory) ||
 	    mxfp_sink_touches(&whole.sink, &sinks))
 		return MXFP_ERR_OVERLAP;
 	mxfp_sink_start(&whole.sink);
-	mxfp_run_pieces(&runner, mxfp_row_tile_count(rows, cols), softmax_piece, &whole, whole.sink.counts);
+	mxfp_run_pieces(&runner, mxfp_row_tile_count(whole.rows, whole.cols), softmax_piece, &whole, whole.sink.counts);
 	return MXFP_OK;
 }
 
-enum mxfp_status mxfp_softmax(const struct mxfp_row_output *output, const struct mxfp_row_input *src, size_t rows,
-                              size_t cols, const struct mxfp_softmax_options *options)
+enum mxfp_status mxfp_softmax(const struct mxfp_result *result, const struct mxfp_matrix *src,
+                              const struct mxfp_softmax_options *options, const struct mxfp_exec *exec)
 {
-	return softmax(false, output, src, rows, cols, options);
+	return softmax(false, result, src, options, exec);
 }
 
-enum mxfp_status mxfp_log_softmax(const struct mxfp_row_output *output, const struct mxfp_row_input *src, size_t rows,
-                                  size_t cols, const struct mxfp_softmax_options *options)
+enum mxfp_status mxfp_log_softmax(const struct mxfp_result *result, const struct mxfp_matrix *src,
+                                  const struct mxfp_softmax_options *options, const struct mxfp_exec *exec)
 {
-	return softmax(true, output, src, rows, cols, options);
+	return softmax(true, result, src, options, exec);
 }

@@ -5,6 +5,7 @@
 
 #include "args.h"
 #include "exec.h"
+#include "result.h"
 #include "sized.h"
 
 /* About the elements of a piece, which is whole rows. */
@@ -45,8 +46,8 @@ bool mxfp_dense_row_bytes(enum mxfp_format format, size_t cols, size_t *bytes)
 	       bytes_of_bits(codes, mxfp_code_bits(format), bytes);
 }
 
-enum mxfp_status mxfp_sparse_size(enum mxfp_format format, struct mxfp_sparsity sparsity, size_t rows, size_t cols,
-                                  struct mxfp_sparse_sizes *sizes)
+enum mxfp_status mxfp_sparse_size(struct mxfp_sparse_sizes *sizes, enum mxfp_format format, struct mxfp_sparsity sparsity,
+                                  size_t rows, size_t cols)
 {
 	struct mxfp_sparse_sizes s;
 
@@ -117,18 +118,26 @@ struct checked {
 	struct mxfp_region codes, masks, dense;
 };
 
+/* What a call uses of a sparse matrix. */
+enum uses { MASKS, CODES_AND_MASKS };
+
 /* Checks *sparse and fills in c->sparse, with its strides, and the spans of codes and masks. */
-static enum mxfp_status check_sparse(struct checked *c, const struct mxfp_sparse *sparse)
+static enum mxfp_status check_sparse(struct checked *c, const struct mxfp_sparse *sparse, enum uses uses)
 {
 	struct mxfp_sparse_sizes sizes;
 
 	if (sparse == NULL)
 		return MXFP_ERR_NULL;
-	sparse = MXFP_SIZED(sparse, &c->sparse, masks_stride);
+	sparse = MXFP_SIZED(sparse, &c->sparse);
 	if (sparse == NULL)
-		return MXFP_ERR_OPTION;
+		return MXFP_ERR_VERSION;
 	c->sparse = *sparse;
-	enum mxfp_status status = mxfp_sparse_size(sparse->format, sparse->sparsity, sparse->rows, sparse->cols, &sizes);
+	if (uses == MASKS) {
+		c->sparse.format = MXFP_FORMAT_F32;
+		c->sparse.codes_stride = 0;
+	}
+	sparse = &c->sparse;
+	enum mxfp_status status = mxfp_sparse_size(&sizes, sparse->format, sparse->sparsity, sparse->rows, sparse->cols);
 	if (status != MXFP_OK)
 		return status;
 	if (sparse->codes_stride == 0)
@@ -138,23 +147,23 @@ static enum mxfp_status check_sparse(struct checked *c, const struct mxfp_sparse
 		return MXFP_ERR_SIZE;
 	if (sparse->masks_stride == 0)
 		c->sparse.masks_stride = sizes.masks_row_bytes;
-	if (!mxfp_region(&c->codes, sparse->codes, sparse->rows, sizes.codes_row_bytes, c->sparse.codes_stride) ||
-	    !mxfp_region(&c->masks, sparse->masks, sparse->rows, sizes.masks_row_bytes, c->sparse.masks_stride))
-		return MXFP_ERR_SIZE;
-	return MXFP_OK;
+	status = mxfp_check_region(&c->codes, sparse->codes, sparse->rows, sizes.codes_row_bytes, c->sparse.codes_stride);
+	return status == MXFP_OK ? mxfp_check_region(&c->masks, sparse->masks, sparse->rows, sizes.masks_row_bytes, c->sparse.masks_stride)
+	                         : status;
 }
 
-/* Computes the stride in bytes of a dense matrix, and makes its region. */
-static bool check_dense(const struct mxfp_sparse *s, const void *at, size_t stride, size_t *stride_bytes,
-                        struct mxfp_region *region)
+/* Computes the stride in bytes of a dense matrix of codes, and makes its region. */
+static enum mxfp_status check_dense(struct checked *c, const void *at, size_t stride)
 {
+	const struct mxfp_sparse *s = &c->sparse;
 	size_t row_bytes;
 
 	if (!mxfp_dense_row_bytes(s->format, s->cols, &row_bytes))
-		return false;
-	*stride_bytes = row_bytes;
-	return (stride == 0 || mxfp_multiply(stride, mxfp_stride_unit(s->format), stride_bytes)) &&
-	       mxfp_region(region, at, s->rows, row_bytes, *stride_bytes);
+		return MXFP_ERR_SIZE;
+	c->dense_stride = row_bytes;
+	if (stride != 0 && !mxfp_multiply(stride, mxfp_stride_unit(s->format), &c->dense_stride))
+		return MXFP_ERR_SIZE;
+	return mxfp_check_region(&c->dense, at, s->rows, row_bytes, c->dense_stride);
 }
 
 static size_t rows_per_piece(size_t cols)
@@ -191,40 +200,41 @@ static void prune_piece(const struct mxfp_kernels *kernels, const void *context,
 	kernels->prune[job.format](&job);
 }
 
-enum mxfp_status mxfp_sparse_prune(const struct mxfp_sparse *masks, void *pruned, size_t pruned_stride,
-                                   const void *src, size_t src_stride, const struct mxfp_exec *exec)
+enum mxfp_status mxfp_sparse_prune(const struct mxfp_sparse *masks, const struct mxfp_result *pruned,
+                                   const struct mxfp_matrix *src, const struct mxfp_exec *exec)
 {
+	struct mxfp_sink sink = {0};
 	struct mxfp_runner runner;
+	struct mxfp_rows from;
 	struct checked c;
-	struct mxfp_region results = {0};
-	size_t stride = 0;
 
 	enum mxfp_status status = mxfp_runner_init(&runner, exec);
 	if (status == MXFP_OK)
-		status = check_sparse(&c, masks);
+		status = check_sparse(&c, masks, MASKS);
+	if (status == MXFP_OK)
+		status = mxfp_check_input(&from, src, mxfp_is_source, c.sparse.rows, c.sparse.cols);
+	if (status == MXFP_OK && pruned != NULL)
+		status = mxfp_check_result(&sink, pruned, mxfp_is_source, 0, from.rows, from.cols);
+	if (status == MXFP_OK && sink.data.data != NULL && sink.data.format != from.format)
+		status = MXFP_ERR_FORMAT;
 	if (status != MXFP_OK)
 		return status;
-	if (!mxfp_is_source(masks->format))
-		return MXFP_ERR_FORMAT;
-	if (!check_dense(&c.sparse, src, src_stride, &c.dense_stride, &c.dense) ||
-	    (pruned != NULL && !check_dense(&c.sparse, pruned, pruned_stride, &stride, &results)))
-		return MXFP_ERR_SIZE;
-	if (c.dense.bytes != 0 && (masks->masks == NULL || src == NULL))
+	if (from.memory.bytes != 0 && c.sparse.masks == NULL)
 		return MXFP_ERR_NULL;
-	if (mxfp_overlap(&c.masks, &c.dense) || mxfp_overlap(&c.masks, &results) ||
-	    (!mxfp_same_region(&results, &c.dense) && mxfp_overlap(&results, &c.dense)))
+	if (mxfp_overlap(&c.masks, &from.memory) || mxfp_sink_touches(&sink, &c.masks) || mxfp_sink_overlaps(&sink, &from))
 		return MXFP_ERR_OVERLAP;
+	const size_t width = mxfp_format_get_info(from.format)->storage_bytes;
 	const struct mxfp_prune_job job = {
-		.format = masks->format,
-		.sparsity = masks->sparsity,
-		.rows = masks->rows,
-		.cols = masks->cols,
-		.src = src,
-		.src_stride = c.dense_stride,
-		.masks = masks->masks,
+		.format = from.format,
+		.sparsity = c.sparse.sparsity,
+		.rows = from.rows,
+		.cols = from.cols,
+		.src = from.data,
+		.src_stride = from.stride * width,
+		.masks = c.sparse.masks,
 		.masks_stride = c.sparse.masks_stride,
-		.pruned = pruned,
-		.pruned_stride = stride,
+		.pruned = (void *)(uintptr_t)sink.data.data,
+		.pruned_stride = sink.data.stride * width,
 	};
 	mxfp_run_pieces(&runner, piece_count(job.rows, job.cols), prune_piece, &job, NULL);
 	return MXFP_OK;
@@ -238,7 +248,7 @@ static enum mxfp_status check_masks(const struct mxfp_sparse *s)
 enum mxfp_status mxfp_sparse_check(const struct mxfp_sparse *sparse)
 {
 	struct checked c;
-	enum mxfp_status status = check_sparse(&c, sparse);
+	enum mxfp_status status = check_sparse(&c, sparse, CODES_AND_MASKS);
 
 	if (status == MXFP_OK && c.masks.bytes != 0 && c.sparse.masks == NULL)
 		status = MXFP_ERR_NULL;
@@ -249,13 +259,13 @@ enum mxfp_status mxfp_sparse_check(const struct mxfp_sparse *sparse)
 static enum mxfp_status check_both(struct checked *c, const struct mxfp_sparse *sparse, const void *dense,
                                    size_t dense_stride)
 {
-	enum mxfp_status status = check_sparse(c, sparse);
+	enum mxfp_status status = check_sparse(c, sparse, CODES_AND_MASKS);
 
+	if (status == MXFP_OK)
+		status = check_dense(c, dense, dense_stride);
 	if (status != MXFP_OK)
 		return status;
 	const struct mxfp_sparse *s = &c->sparse;
-	if (!check_dense(s, dense, dense_stride, &c->dense_stride, &c->dense))
-		return MXFP_ERR_SIZE;
 	if (c->dense.bytes != 0 && (s->codes == NULL || s->masks == NULL || dense == NULL))
 		return MXFP_ERR_NULL;
 	if (mxfp_overlap(&c->codes, &c->dense) || mxfp_overlap(&c->masks, &c->dense) || mxfp_overlap(&c->codes, &c->masks))
@@ -320,7 +330,7 @@ enum mxfp_status mxfp_sparse_compress(const struct mxfp_sparse *sparse, const vo
 	return convert(sparse, dense, NULL, dense_stride, exec);
 }
 
-enum mxfp_status mxfp_sparse_expand(const struct mxfp_sparse *sparse, void *dense, size_t dense_stride,
+enum mxfp_status mxfp_sparse_expand(void *dense, size_t dense_stride, const struct mxfp_sparse *sparse,
                                     const struct mxfp_exec *exec)
 {
 	return convert(sparse, dense, dense, dense_stride, exec);

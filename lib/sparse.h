@@ -8,6 +8,12 @@
 
 #include "mxfp/sparse.h"
 
+/* Whether a matrix is sparse. */
+static inline bool mxfp_is_sparse(const struct mxfp_matrix *matrix)
+{
+	return matrix->sparsity.n != 0 || matrix->sparsity.m != 0;
+}
+
 /* Whether the library knows the pattern. */
 bool mxfp_is_sparsity(struct mxfp_sparsity sparsity);
 

@@ -77,46 +77,42 @@ static void transpose_piece(const struct mxfp_kernels *kernels, const void *cont
 	transpose_scales(t, &tile);
 }
 
-enum mxfp_status mxfp_blocks_transpose(const struct mxfp_blocks *dst, const struct mxfp_blocks *src,
-                                       const struct mxfp_exec *exec)
+enum mxfp_status mxfp_blocks_transpose(struct mxfp_blocks *dst, const struct mxfp_matrix *src, const struct mxfp_exec *exec)
 {
-	struct mxfp_blocks dst_copy, src_copy;
+	struct mxfp_blocks copy;
 	struct transposition t;
 	struct mxfp_runner runner;
 
-	if (dst == NULL || src == NULL)
+	if (dst == NULL)
 		return MXFP_ERR_NULL;
-	dst = MXFP_SIZED(dst, &dst_copy, tensor_scale_divides);
-	src = MXFP_SIZED(src, &src_copy, tensor_scale_divides);
-	if (dst == NULL || src == NULL)
-		return MXFP_ERR_OPTION;
+	const struct mxfp_blocks *d = MXFP_SIZED((const struct mxfp_blocks *)dst, &copy);
+	if (d == NULL)
+		return MXFP_ERR_VERSION;
 	enum mxfp_status status = mxfp_runner_init(&runner, exec);
 	if (status != MXFP_OK)
 		return status;
-	const struct mxfp_matrix to = mxfp_blocks_matrix(dst);
-	t.src = mxfp_blocks_matrix(src);
-	t.codes = dst->codes;
-	t.scales = dst->scales;
-	status = mxfp_check_codes(&t.src, &t.from);
+	const struct mxfp_matrix to = mxfp_blocks_matrix(d), *from = &t.src;
+	t.codes = d->codes;
+	t.scales = d->scales;
+	status = mxfp_check_source_blocks(&t.src, &t.from, src);
 	if (status == MXFP_OK)
 		status = mxfp_check_codes(&to, &t.to);
 	if (status != MXFP_OK)
 		return status;
-	const struct mxfp_format_info *info = mxfp_format_get_info(src->format);
-	if (dst->format != src->format || info->tensor_scale)
+	if (to.format != from->format || mxfp_format_get_info(from->format)->tensor_scale)
 		return MXFP_ERR_FORMAT;
-	if (dst->rows != src->cols || dst->cols != src->rows)
-		return MXFP_ERR_SIZE;
-	if (src->rows == 0 || src->cols == 0)
+	if (to.rows != from->cols || to.cols != from->rows)
+		return MXFP_ERR_SHAPE;
+	if (from->rows == 0 || from->cols == 0)
 		return MXFP_OK;
-	if (src->codes == NULL || src->scales == NULL || dst->codes == NULL || dst->scales == NULL)
+	if (t.codes == NULL || t.scales == NULL)
 		return MXFP_ERR_NULL;
 	const struct mxfp_region beside_codes[] = {t.from.codes, t.from.scales, t.to.scales};
 	if (mxfp_overlap_any(&t.to.codes, beside_codes, 3) || mxfp_overlap_any(&t.to.scales, beside_codes, 2))
 		return MXFP_ERR_OVERLAP;
 	if (!has_squares(&t))
 		return MXFP_ERR_OPTION;
-	mxfp_run_pieces(&runner, mxfp_divide_up(src->rows, PIECE_ROWS) * mxfp_divide_up(src->cols, PIECE_COLS), transpose_piece,
+	mxfp_run_pieces(&runner, mxfp_divide_up(from->rows, PIECE_ROWS) * mxfp_divide_up(from->cols, PIECE_COLS), transpose_piece,
 	                &t, NULL);
 	return MXFP_OK;
 }

@@ -34,6 +34,9 @@ void mxfp_gemm_ref(const struct mxfp_gemm_ref_job *job);
 void mxfp_gemm_finish_ref(const struct mxfp_gemm_finish_job *job);
 void mxfp_reduce_ref(const struct mxfp_reduce_job *job);
 
+/* Sets out to the four words of counter block `counter` under `key`, after ten rounds. */
+void mxfp_philox4x32_10(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+
 /* Multipliers and Weyl increments of Philox4x32-10 from section 4.3 of the paper (the increments are the golden ratio and
    sqrt(3) - 1). */
 #define PHILOX_M0 UINT32_C(0xD2511F53)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What rows ask of the library, by names, on one thread: the one place that knows how its API looked. Commits before
- * mxfp/exec.h have threads in each options struct, and a product holds its matrices.
- */
+/* What rows ask of the library, by names, on one thread and of rows without gaps: where its API has another form in another
+   commit, this file has, too. */
 #ifndef BENCH_COMPARE_API_H
 #define BENCH_COMPARE_API_H
 
@@ -10,14 +8,7 @@
 
 #include "mxfp.h"
 
-#if __has_include("mxfp/exec.h")
-#define API_HAS_EXEC 1
-static const struct mxfp_exec api_exec = {.threads = 1};
-#define API_ONE_THREAD .exec = &api_exec
-#else
-#define API_HAS_EXEC 0
-#define API_ONE_THREAD .threads = 1
-#endif
+static const struct mxfp_exec api_exec = {.size = sizeof api_exec, .threads = 1};
 
 /* Rule of MX formats or recipe of NVFP4, and rounding, by name; NULL: rceil or te, rne. */
 struct api_how {
@@ -28,18 +19,12 @@ static inline const struct mxfp_format_info *api_info(const char *name)
 {
 	enum mxfp_format format;
 
-	if (mxfp_format_from_name(name, &format) != MXFP_OK)
-		return NULL;
-#if API_HAS_EXEC
-	return mxfp_format_get_info(format);
-#else
-	return mxfp_format_info(format);
-#endif
+	return mxfp_format_from_name(&format, name) == MXFP_OK ? mxfp_format_get_info(format) : NULL;
 }
 
 static inline bool api_option(enum mxfp_option option, const char *name, int *value)
 {
-	return mxfp_option_from_name(option, name, value) == MXFP_OK;
+	return mxfp_option_from_name(value, option, name) == MXFP_OK;
 }
 
 /* Sets the options of a quantization to `info`'s format. */
@@ -52,7 +37,7 @@ static inline bool api_quantize_options(struct mxfp_quantize_options *options, c
 	                how.rule != NULL ? how.rule : info->tensor_scale ? "te" : "rceil", &rule) ||
 	    !api_option(MXFP_OPTION_ROUND, how.round != NULL ? how.round : "rne", &round))
 		return false;
-	*options = (struct mxfp_quantize_options){.round = (enum mxfp_round)round, API_ONE_THREAD};
+	*options = (struct mxfp_quantize_options){.size = sizeof *options, .round = (enum mxfp_round)round};
 	if (info->tensor_scale)
 		options->recipe = (enum mxfp_recipe)rule;
 	else
@@ -67,8 +52,18 @@ static inline bool api_convert(void *dst, const char *dst_format, const void *sr
 
 	if (round != NULL && !api_option(MXFP_OPTION_ROUND, round, &value))
 		return false;
-	const struct mxfp_convert_options options = {.round = (enum mxfp_round)value, API_ONE_THREAD};
-	return mxfp_convert(dst, api_info(dst_format)->format, src, api_info(src_format)->format, n, &options) == MXFP_OK;
+	const struct mxfp_convert_options options = {.size = sizeof options, .round = (enum mxfp_round)value};
+	return mxfp_convert_array(dst, api_info(dst_format)->format, src, api_info(src_format)->format, n, &options, &api_exec) ==
+	       MXFP_OK;
+}
+
+static inline bool api_quantize_to(struct mxfp_blocks *blocks, enum mxfp_format format, const void *src,
+                                   const struct mxfp_quantize_options *options)
+{
+	const struct mxfp_result result = mxfp_to_blocks(blocks);
+	const struct mxfp_matrix matrix = mxfp_numbers(format, blocks->rows, blocks->cols, src);
+
+	return mxfp_quantize(&result, &matrix, options, &api_exec) == MXFP_OK;
 }
 
 /* Allocates a matrix in blocks and quantizes numbers to it. */
@@ -80,71 +75,44 @@ static inline bool api_quantize(struct mxfp_blocks *blocks, const char *format, 
 	struct mxfp_sizes size;
 
 	if (info == NULL || !api_quantize_options(&options, info, how) ||
-	    mxfp_blocks_size(info->format, rows, cols, &size) != MXFP_OK)
+	    mxfp_blocks_size(&size, info->format, rows, cols) != MXFP_OK)
 		return false;
-	*blocks = (struct mxfp_blocks){.format = info->format, .rows = rows, .cols = cols};
-	blocks->codes = host->allocate(size.codes_bytes);
-	blocks->scales = host->allocate(size.scales_bytes);
-	return blocks->codes != NULL && blocks->scales != NULL &&
-	       mxfp_quantize(blocks, numbers, MXFP_FORMAT_F32, 0, &options) == MXFP_OK;
+	*blocks = mxfp_blocks_at(info->format, rows, cols, host->allocate(size.codes_bytes), host->allocate(size.scales_bytes));
+	return blocks->codes != NULL && blocks->scales != NULL && api_quantize_to(blocks, MXFP_FORMAT_F32, numbers, &options);
 }
 
-#ifdef MXFP_GEMM_H
 static inline struct mxfp_matrix api_matrix(const struct mxfp_blocks *blocks)
 {
-#if API_HAS_EXEC
 	return mxfp_blocks_matrix(blocks);
-#else
-	return (struct mxfp_matrix){
-		.format = blocks->format, .rows = blocks->rows, .cols = blocks->cols, .data = blocks->codes,
-		.stride = blocks->codes_stride, .scales = blocks->scales, .scales_stride = blocks->scales_stride,
-		.tensor_scale = blocks->tensor_scale, .tensor_scale_divides = blocks->tensor_scale_divides,
-	};
-#endif
 }
-#endif
 
 static inline bool api_dequantize(const struct mxfp_blocks *blocks, void *dst, enum mxfp_format format)
 {
-#if API_HAS_EXEC
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(blocks);
-	return mxfp_dequantize(&matrix, dst, format, 0, &api_exec) == MXFP_OK;
-#else
-	const struct mxfp_dequantize_options options = {API_ONE_THREAD};
-	return mxfp_dequantize(blocks, dst, format, 0, &options) == MXFP_OK;
-#endif
+	const struct mxfp_result result = mxfp_to_numbers(format, dst);
+
+	return mxfp_dequantize(&result, &matrix, &api_exec) == MXFP_OK;
 }
 
 static inline bool api_amax(const void *src, enum mxfp_format format, size_t n, float *amax)
 {
-#if API_HAS_EXEC
-	return mxfp_amax(src, format, n, amax, &api_exec) == MXFP_OK;
-#else
-	const struct mxfp_amax_options options = {API_ONE_THREAD};
-	return mxfp_amax(src, format, n, amax, &options) == MXFP_OK;
-#endif
+	const struct mxfp_matrix matrix = mxfp_numbers(format, 1, n, src);
+
+	return mxfp_amax(amax, &matrix, &api_exec) == MXFP_OK;
 }
 
-#ifdef MXFP_GEMM_H /* before it there are no products */
 /* Prunes f32 numbers to the pattern: masks, and the numbers that are left. */
 static inline bool api_prune(const struct mxfp_sparse *masks, float *pruned, const float *numbers)
 {
-#if API_HAS_EXEC
-	return mxfp_sparse_prune(masks, pruned, 0, numbers, 0, &api_exec) == MXFP_OK;
-#else
-	const struct mxfp_sparse_options options = {API_ONE_THREAD};
-	return mxfp_sparse_prune(masks, pruned, 0, numbers, 0, &options) == MXFP_OK;
-#endif
+	const struct mxfp_matrix matrix = mxfp_numbers(MXFP_FORMAT_F32, masks->rows, masks->cols, numbers);
+	const struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, pruned);
+
+	return mxfp_sparse_prune(masks, &result, &matrix, &api_exec) == MXFP_OK;
 }
 
 static inline bool api_compress(const struct mxfp_sparse *sparse, const void *codes)
 {
-#if API_HAS_EXEC
 	return mxfp_sparse_compress(sparse, codes, 0, &api_exec) == MXFP_OK;
-#else
-	const struct mxfp_sparse_options options = {API_ONE_THREAD};
-	return mxfp_sparse_compress(sparse, codes, 0, &options) == MXFP_OK;
-#endif
 }
 
 /* A product with packed W, ready to run. */
@@ -152,11 +120,8 @@ struct api_product {
 	struct mxfp_gemm_options options;
 	struct mxfp_quantize_options quantize;
 	struct mxfp_matrix a;
-#if API_HAS_EXEC
+	struct mxfp_result c;
 	struct mxfp_product product;
-#else
-	struct mxfp_gemm product;
-#endif
 	void *packed, *workspace;
 	size_t packed_bytes, workspace_bytes;
 };
@@ -168,40 +133,33 @@ static inline bool api_product_make(struct api_product *p, const struct mxfp_mat
 {
 	const struct mxfp_format_info *info = a_format != NULL ? api_info(a_format) : NULL;
 
-	*p = (struct api_product){.options = {API_ONE_THREAD}, .a = *a};
+	*p = (struct api_product){
+		.options = {.size = sizeof p->options},
+		.quantize = {.size = sizeof p->quantize},
+		.a = *a,
+		.c = mxfp_to_numbers(MXFP_FORMAT_F32, c),
+	};
 	if (a_format != NULL && (info == NULL || !api_quantize_options(&p->quantize, info, (struct api_how){0})))
 		return false;
 	p->options.a_quantize = &p->quantize;
-#if API_HAS_EXEC
 	if (info != NULL)
 		p->options.a_format = info->format;
 	else if (a->scales != NULL)
 		p->options.a_format = a->format;
-	if (mxfp_pack_size(w, &p->options, &p->packed_bytes) != MXFP_OK)
+	if (mxfp_pack_size(&p->packed_bytes, w, &p->options, &api_exec) != MXFP_OK)
 		return false;
-#else
-	if (info != NULL)
-		p->options.a_format = info->format;
-	const enum mxfp_format multiplied = info != NULL ? info->format : a->format;
-	if (mxfp_pack_size(w, multiplied, &p->options, &p->packed_bytes) != MXFP_OK)
-		return false;
-#endif
 	p->packed = host->allocate(p->packed_bytes);
-	if (p->packed == NULL)
+	if (p->packed == NULL || mxfp_pack(p->packed, p->packed_bytes, w, &p->options, &api_exec) != MXFP_OK)
 		return false;
-#if API_HAS_EXEC
-	if (mxfp_pack(p->packed, p->packed_bytes, w, &p->options) != MXFP_OK)
-		return false;
-	p->product = (struct mxfp_product){.size = sizeof p->product, .a = &p->a, .n = w->rows};
-#else
-	if (mxfp_pack(p->packed, p->packed_bytes, w, multiplied, &p->options) != MXFP_OK)
-		return false;
-	p->product = (struct mxfp_gemm){.a = p->a, .w = {.rows = w->rows}};
-#endif
-	p->product.w_packed = p->packed;
-	p->product.w_packed_bytes = p->packed_bytes;
-	p->product.c = c;
-	if (mxfp_gemm_workspace_size(&p->product, 1, &p->options, &p->workspace_bytes) != MXFP_OK)
+	p->product = (struct mxfp_product){
+		.size = sizeof p->product,
+		.c = &p->c,
+		.a = &p->a,
+		.w_packed = p->packed,
+		.w_packed_bytes = p->packed_bytes,
+		.n = w->rows,
+	};
+	if (mxfp_gemm_workspace_size(&p->workspace_bytes, &p->product, 1, &p->options, &api_exec) != MXFP_OK)
 		return false;
 	p->workspace = host->allocate(p->workspace_bytes);
 	return p->workspace != NULL;
@@ -209,8 +167,7 @@ static inline bool api_product_make(struct api_product *p, const struct mxfp_mat
 
 static inline bool api_product_run(const struct api_product *p)
 {
-	return mxfp_gemm(&p->product, &p->options, p->workspace, p->workspace_bytes) == MXFP_OK;
+	return mxfp_gemm(&p->product, &p->options, p->workspace, p->workspace_bytes, &api_exec) == MXFP_OK;
 }
-#endif
 
 #endif

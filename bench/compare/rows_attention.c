@@ -30,16 +30,16 @@ struct state {
 	const struct row *row;
 	struct mxfp_attention_cache cache;
 	struct mxfp_attention_options options;
-	const float *q;
-	float *result, scale;
+	struct mxfp_matrix q;
+	struct mxfp_result result;
 	void *workspace;
 	size_t workspace_bytes;
 };
 
 static bool attend(const struct state *s)
 {
-	return mxfp_attention(s->result, 0, s->q, 0, HEADS, &s->cache, s->row->first, s->row->n, &s->options, s->workspace,
-	                      s->workspace_bytes) == MXFP_OK;
+	return mxfp_attention(&s->result, &s->q, &s->cache, s->row->first, &s->options, s->workspace, s->workspace_bytes,
+	                      &api_exec) == MXFP_OK;
 }
 
 static void run(const struct speed_work *work, size_t turn)
@@ -56,18 +56,22 @@ static bool start_row(size_t i, const struct speed_host *host, struct speed_work
 
 	if (s == NULL)
 		return false;
+	const size_t tokens = row->first + row->n, cols = KEY_HEADS * HEAD_COLS;
+	const struct mxfp_matrix keys = mxfp_numbers(MXFP_FORMAT_F32, tokens, cols, numbers);
+	const struct mxfp_matrix values = mxfp_numbers(MXFP_FORMAT_F32, tokens, cols, numbers + CAPACITY * cols);
 	*s = (struct state){
-		.row = row, .q = numbers, .result = host->results, .scale = 0.088F,
-		.cache = {.heads = KEY_HEADS, .head_cols = HEAD_COLS, .capacity = CAPACITY},
+		.row = row,
+		.q = mxfp_numbers(MXFP_FORMAT_F32, row->n, HEADS * HEAD_COLS, numbers),
+		.result = mxfp_to_numbers(MXFP_FORMAT_F32, host->results),
+		.options = {.size = sizeof s->options, .scale = mxfp_some(0.088F)},
+		.cache = {.size = sizeof s->cache, .heads = KEY_HEADS, .head_cols = HEAD_COLS, .capacity = CAPACITY},
 	};
-	s->options = (struct mxfp_attention_options){.scale = &s->scale, .exec = &api_exec};
-	if (mxfp_attention_cache_size(&s->cache, &s->cache.memory_bytes) != MXFP_OK)
+	if (mxfp_attention_cache_size(&s->cache.memory_bytes, &s->cache) != MXFP_OK)
 		return false;
 	s->cache.memory = host->allocate(s->cache.memory_bytes);
-	if (s->cache.memory == NULL ||
-	    mxfp_attention_store(&s->cache, 0, row->first + row->n, numbers, numbers + CAPACITY * KEY_HEADS * HEAD_COLS, 0,
-	                         &api_exec) != MXFP_OK ||
-	    mxfp_attention_workspace_size(&s->cache, HEADS, row->first, row->n, &s->options, &s->workspace_bytes) != MXFP_OK)
+	if (s->cache.memory == NULL || mxfp_attention_store(&s->cache, 0, &keys, &values, &api_exec) != MXFP_OK ||
+	    mxfp_attention_workspace_size(&s->workspace_bytes, &s->cache, row->first, HEADS, row->n, &s->options, &api_exec) !=
+	            MXFP_OK)
 		return false;
 	s->workspace = host->allocate(s->workspace_bytes);
 	*work = (struct speed_work){run, row->n * HEADS * HEAD_COLS * sizeof(float), s};

@@ -71,7 +71,7 @@ static size_t code_bytes(const struct mxfp_format_info *info, size_t n)
 
 	if (info->kind != MXFP_KIND_BLOCK)
 		return n * info->storage_bytes;
-	return mxfp_blocks_size(info->format, 1, n, &size) == MXFP_OK ? size.codes_bytes : 0;
+	return mxfp_blocks_size(&size, info->format, 1, n) == MXFP_OK ? size.codes_bytes : 0;
 }
 
 static void run(const struct speed_work *work, size_t turn)
@@ -83,11 +83,10 @@ static void run(const struct speed_work *work, size_t turn)
 	float amax = 0;
 
 	if (s->row->operation == QUANTIZE) {
-		struct mxfp_blocks blocks = {
-			.format = s->dst_info->format, .rows = s->n / SPEED_COLS, .cols = SPEED_COLS, .codes = dst,
-			.scales = s->scales + part * (s->n / s->dst_info->block_length),
-		};
-		(void)mxfp_quantize(&blocks, src, s->src_info->format, 0, &s->options);
+		struct mxfp_blocks blocks = mxfp_blocks_at(s->dst_info->format, s->n / SPEED_COLS, SPEED_COLS, dst,
+		                                           s->scales + part * (s->n / s->dst_info->block_length));
+
+		(void)api_quantize_to(&blocks, s->src_info->format, src, &s->options);
 	} else if (s->row->operation == DECODE) {
 		(void)api_dequantize(&s->blocks, dst, s->dst_info->format);
 	} else if (s->row->operation == CONVERT) {

@@ -68,7 +68,7 @@ static bool encode(struct mxfp_matrix *matrix, const char *format, size_t rows, 
 		*matrix = api_matrix(&blocks);
 		return true;
 	}
-	*matrix = (struct mxfp_matrix){.format = info->format, .rows = rows, .cols = SPEED_COLS, .data = numbers};
+	*matrix = mxfp_numbers(info->format, rows, SPEED_COLS, numbers);
 	if (info->format == MXFP_FORMAT_F32)
 		return true;
 	void *converted = host->allocate(rows * SPEED_COLS * info->storage_bytes);
@@ -90,13 +90,14 @@ static bool encode_w(struct mxfp_matrix *w, const struct pair *pair, size_t rows
 {
 	const size_t period = SPEED_PERIOD / SPEED_COLS;
 	struct mxfp_sparse sparse = {
+		.size = sizeof sparse,
 		.format = MXFP_FORMAT_F32, .sparsity = {pair->kept, pair->of}, .rows = period, .cols = SPEED_COLS,
 	};
 	struct mxfp_sparse_sizes size;
 
 	if (pair->of == 0)
 		return encode(w, pair->w, rows, numbers, "mse", host);
-	if (mxfp_sparse_size(api_info(pair->w)->format, sparse.sparsity, period, SPEED_COLS, &size) != MXFP_OK)
+	if (mxfp_sparse_size(&size, api_info(pair->w)->format, sparse.sparsity, period, SPEED_COLS) != MXFP_OK)
 		return false;
 	float *pruned = host->allocate(rows * SPEED_COLS * sizeof *pruned);
 	sparse.masks = host->allocate(rows / period * size.masks_bytes);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mxfp/vector.h"
+#include "mxfp/rows.h"
 
 enum { N_TOKENS = 16, N = N_TOKENS * SPEED_COLS, HEAD_COLS = 128 };
 
@@ -60,19 +60,22 @@ static bool name_row(size_t i, char name[SPEED_NAME_BYTES])
 struct state {
 	const struct row *row;
 	int function;
-	struct mxfp_row_input src, weight;
+	struct mxfp_matrix src, weight;
 	struct mxfp_blocks blocks;
 	struct mxfp_quantize_options quantize;
-	struct mxfp_row_output output;
+	struct mxfp_result output;
 	float frequencies[HEAD_COLS / 2];
 };
 
 static bool apply(const struct state *s)
 {
-	const struct mxfp_norm_options norm = {.epsilon = 1e-5, .weight = &s->weight, .exec = &api_exec};
-	const struct mxfp_apply_options plain = {.exec = &api_exec};
-	const struct mxfp_gate_options gate = {.exec = &api_exec};
-	struct mxfp_softmax_options softmax = {.exec = &api_exec};
+	const struct mxfp_quantize_options *quantize = &s->quantize;
+	const struct mxfp_norm_options norm = {.size = sizeof norm, .epsilon = 1e-5, .weight = &s->weight, .quantize = quantize};
+	const struct mxfp_function_options plain = {.size = sizeof plain, .quantize = quantize};
+	const struct mxfp_glu_options gate = {.size = sizeof gate, .quantize = quantize};
+	const struct mxfp_add_options add = {.size = sizeof add, .quantize = quantize};
+	struct mxfp_softmax_options softmax = {.size = sizeof softmax, .quantize = quantize};
+	const enum mxfp_function function = (enum mxfp_function)s->function;
 
 	switch (s->row->operation) {
 	case CAUSAL:
@@ -80,28 +83,23 @@ static bool apply(const struct state *s)
 		softmax.causal_offset = SPEED_COLS - N_TOKENS;
 		/* fall through */
 	case SOFTMAX:
-		return mxfp_softmax(&s->output, &s->src, N_TOKENS, SPEED_COLS, &softmax) == MXFP_OK;
+		return mxfp_softmax(&s->output, &s->src, &softmax, &api_exec) == MXFP_OK;
 	case RMS_NORM:
-		return mxfp_rms_norm(&s->output, &s->src, N_TOKENS, SPEED_COLS, &norm) == MXFP_OK;
+		return mxfp_rms_norm(&s->output, &s->src, &norm, &api_exec) == MXFP_OK;
 	case LAYER_NORM:
-		return mxfp_layer_norm(&s->output, &s->src, N_TOKENS, SPEED_COLS, &norm) == MXFP_OK;
+		return mxfp_layer_norm(&s->output, &s->src, &norm, &api_exec) == MXFP_OK;
 	case ADD:
-		return mxfp_add(&s->output, &s->src, &s->src, N_TOKENS, SPEED_COLS, &api_exec) == MXFP_OK;
+		return mxfp_rows_add(&s->output, &s->src, &s->src, &add, &api_exec) == MXFP_OK;
 	case GATE:
-		return mxfp_gate((enum mxfp_function)s->function, &s->output, &s->src, &s->src, N_TOKENS, SPEED_COLS, &gate) ==
-		       MXFP_OK;
+		return mxfp_glu(&s->output, function, &s->src, &s->src, &gate, &api_exec) == MXFP_OK;
 	case ROTATE: {
-		const struct mxfp_rotate_options rotate = {.head_cols = HEAD_COLS, .exec = &api_exec};
-		return mxfp_rotate(&s->output, &s->src, s->frequencies, N_TOKENS, SPEED_COLS, &rotate) == MXFP_OK;
+		const struct mxfp_rotary_options rotary = {.size = sizeof rotary, .head_cols = HEAD_COLS, .quantize = quantize};
+		return mxfp_rotary(&s->output, &s->src, s->frequencies, &rotary, &api_exec) == MXFP_OK;
 	}
-	case FAKE: {
-		const struct mxfp_fake_output output = {.data = s->output.data};
-		return mxfp_fake_quantize(s->blocks.format, &output, s->src.data, MXFP_FORMAT_F32, 0, N_TOKENS, SPEED_COLS,
-		                          &s->quantize) == MXFP_OK;
-	}
+	case FAKE:
+		return mxfp_fake_quantize(&s->output, s->blocks.format, &s->src, quantize, &api_exec) == MXFP_OK;
 	default:
-		return mxfp_apply((enum mxfp_function)s->function, &s->output, s->src.data, MXFP_FORMAT_F32, 0, N_TOKENS,
-		                  SPEED_COLS, &plain) == MXFP_OK;
+		return mxfp_function_apply(&s->output, function, &s->src, &plain, &api_exec) == MXFP_OK;
 	}
 }
 
@@ -132,11 +130,15 @@ static bool start_row(size_t i, const struct speed_host *host, struct speed_work
 
 	if (s == NULL)
 		return false;
-	*s = (struct state){.row = row, .output = {.data = host->results}};
+	*s = (struct state){
+		.row = row,
+		.output = mxfp_to_numbers(MXFP_FORMAT_F32, host->results),
+		.src = mxfp_numbers(MXFP_FORMAT_F32, N_TOKENS, SPEED_COLS, numbers(row, host)),
+		.weight = mxfp_numbers(MXFP_FORMAT_F32, 1, SPEED_COLS, host->numbers(SPEED_TAILS)),
+		.quantize = {.size = sizeof s->quantize},
+	};
 	if (row->function != NULL && !api_option(MXFP_OPTION_FUNCTION, row->function, &s->function))
 		return false;
-	s->src.data = numbers(row, host);
-	s->weight.data = host->numbers(SPEED_TAILS);
 	if (s->src.data == NULL)
 		return false;
 	for (int k = 0; k < HEAD_COLS / 2; k++)
@@ -144,13 +146,12 @@ static bool start_row(size_t i, const struct speed_host *host, struct speed_work
 	*work = (struct speed_work){run, N * sizeof(float), s};
 	if (row->blocks != NULL) {
 		const struct mxfp_format_info *info = api_info(row->blocks);
-		if (info == NULL || mxfp_blocks_size(info->format, N_TOKENS, SPEED_COLS, &size) != MXFP_OK ||
+		if (info == NULL || mxfp_blocks_size(&size, info->format, N_TOKENS, SPEED_COLS) != MXFP_OK ||
 		    !api_quantize_options(&s->quantize, info, (struct api_how){0}))
 			return false;
-		s->blocks = (struct mxfp_blocks){.format = info->format, .rows = N_TOKENS, .cols = SPEED_COLS,
-		                                 .codes = host->results, .scales = (char *)host->results + N * sizeof(float)};
+		s->blocks = mxfp_blocks_at(info->format, N_TOKENS, SPEED_COLS, host->results, (char *)host->results + N * sizeof(float));
 		if (row->operation != FAKE) {
-			s->output = (struct mxfp_row_output){.blocks = &s->blocks, .quantize = &s->quantize};
+			s->output = mxfp_to_blocks(&s->blocks);
 			work->result_bytes = size.codes_bytes;
 		}
 	}

@@ -57,16 +57,11 @@ static const char *find_tier(int i, const char **lacks)
 	*lacks = NULL;
 	if (name == NULL || (mxfp_isa_available() >> i & 1) != 0)
 		return name;
-	*lacks = "features of it";
-#if __has_include("mxfp/exec.h")
 	size_t length = 0;
 	const char *feature;
 	for (int f = 0; (feature = mxfp_isa_lacks(i, f)) != NULL && length < sizeof text; f++)
 		length += (size_t)snprintf(text + length, sizeof text - length, "%s%s", f != 0 ? " " : "", feature);
 	*lacks = text;
-#else
-	(void)text;
-#endif
 	return name;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Attention of a sequence over a cache of keys and values in binary32 (doc/numerics.md, section 12): scores, softmax and sums of
-   values of one head after the other in a core's own caches, for one token as for a prompt. */
+/* Attention of a sequence over a KV cache in binary32 (doc/numerics.md, section 12): scores, softmax and sums of values of one
+   head after the other in a core's own caches, for one token as for a prompt. */
 #ifndef MXFP_ATTENTION_H
 #define MXFP_ATTENTION_H
 
@@ -9,70 +9,82 @@
 
 #include "exec.h"
 #include "export.h"
+#include "matrix.h"
+#include "options.h"
 #include "status.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Keys and values of a sequence. They lie in panels of 32 columns, which is this library's matter:
-   mxfp_attention_store() puts them there. */
+/* Keys and values of a sequence. The layout is private; mxfp_attention_store() fills it. */
 struct mxfp_attention_cache {
-	size_t size;         /* sizeof(struct mxfp_attention_cache), or 0 (mxfp.h) */
+	size_t size;         /* sizeof(struct mxfp_attention_cache) */
 	size_t heads;        /* of keys and of values; at least 1 */
 	size_t head_cols;    /* numbers of a head; at least 1 */
 	size_t capacity;     /* tokens */
-	void *memory;        /* the caller's, of floats; aligned to 64 bytes it is sooner read */
+	void *memory;        /* the caller's; 64-byte alignment is faster */
 	size_t memory_bytes; /* at least what mxfp_attention_cache_size() says */
 };
 
-/* Sets *bytes to what a cache takes; its memory is ignored. MXFP_ERR_NULL; MXFP_ERR_OPTION: a cache of a newer version;
-   MXFP_ERR_SIZE: 0 heads or head_cols, overflow. */
-MXFP_API enum mxfp_status mxfp_attention_cache_size(const struct mxfp_attention_cache *cache, size_t *bytes);
+/*
+ * Computes what a cache takes; its memory is ignored.
+ *
+ * MXFP_ERR_SHAPE  0 heads or head_cols
+ */
+MXFP_API enum mxfp_status mxfp_attention_cache_size(size_t *bytes, const struct mxfp_attention_cache *cache);
 
 /*
- * Stores keys and values of n tokens from token `first` on: rows of heads * head_cols numbers, head after head, which begin
- * `stride` numbers apart (0: without a gap). What was there is replaced.
+ * Stores keys and values of keys->rows tokens from token `first` on: rows of heads * head_cols numbers in f32, head after head.
+ * What was there is replaced.
  *
- * MXFP_ERR_NULL; MXFP_ERR_OPTION: exec->isa, structs of a newer version; MXFP_ERR_SIZE: as above, memory_bytes that are too few,
- * tokens past the capacity, a stride shorter than a row; MXFP_ERR_OVERLAP: keys or values in the cache.
+ * MXFP_ERR_FORMAT     keys or values not in f32, transposed or sparse
+ * MXFP_ERR_SHAPE      keys or values of other rows or columns
+ * MXFP_ERR_WORKSPACE  memory_bytes are too few
+ * MXFP_ERR_SIZE       tokens past the capacity
+ * MXFP_ERR_OVERLAP    keys or values in the cache
  */
-MXFP_API enum mxfp_status mxfp_attention_store(const struct mxfp_attention_cache *cache, size_t first, size_t n,
-                                               const float *keys, const float *values, size_t stride,
+MXFP_API enum mxfp_status mxfp_attention_store(const struct mxfp_attention_cache *cache, size_t first,
+                                               const struct mxfp_matrix *keys, const struct mxfp_matrix *values,
                                                const struct mxfp_exec *exec);
 
 /* All zero: scores as they are, all keys up to a query's own. */
 struct mxfp_attention_options {
-	size_t size;                  /* sizeof(struct mxfp_attention_options), or 0 (mxfp.h) */
-	const float *scale;           /* scores are multiplied by it, usually 1 / sqrt(head_cols); NULL: they are not */
-	size_t window;                /* the last so many keys take part, a query's own included; 0: all */
-	const float *sinks;           /* one a head of queries: a score that takes part and has no value; NULL: none */
-	const struct mxfp_exec *exec; /* NULL: {0} */
+	size_t size;                /* sizeof(struct mxfp_attention_options) */
+	struct mxfp_optional scale; /* scores are multiplied by it, usually 1 / sqrt(head_cols); none: they are not */
+	size_t window;              /* the last so many keys take part, a query's own included; 0: all */
+	const float *sinks;         /* one a head of queries: a score that takes part and has no value; NULL: none */
 };
 
-/* Sets *bytes to the workspace that mxfp_attention() with these arguments takes. Errors as there. */
-MXFP_API enum mxfp_status mxfp_attention_workspace_size(const struct mxfp_attention_cache *cache, size_t heads, size_t first,
-                                                        size_t n, const struct mxfp_attention_options *options,
-                                                        size_t *bytes);
+/*
+ * Computes the workspace that mxfp_attention() takes for n tokens of `heads` heads of queries.
+ *
+ * Errors as mxfp_attention()
+ */
+MXFP_API enum mxfp_status mxfp_attention_workspace_size(size_t *bytes, const struct mxfp_attention_cache *cache, size_t first,
+                                                        size_t heads, size_t n, const struct mxfp_attention_options *options,
+                                                        const struct mxfp_exec *exec);
 
 /*
- * Computes attention of n tokens, number `first` of the sequence and following, whose keys and values have been stored. A row of
- * queries q and of results dst has `heads` heads of head_cols numbers each, `heads` a multiple of cache->heads: head h takes
- * keys and values of head h / (heads / cache->heads). Rows are so many numbers apart (0: without a gap). dst may be q, with its
- * stride.
+ * Computes attention of q->rows tokens, number `first` of the sequence and following, whose keys and values have been stored. A
+ * row of queries and of results, numbers in f32, has q->cols / head_cols heads, a multiple of cache->heads: head h takes keys and
+ * values of head h / (heads / cache->heads). result->data may be q, with its stride.
  *
  * For query t, key j in t - window < j <= t, or j <= t without a window: s = the product of q and key j as accumulation `chain`
  * has it; w = mxfp_softmax() of these s, with the scale and the head's sink; result = the product of w and the values, of which
  * passes begin at keys that are multiples of 128. A result does not depend on the queries that are computed with it, nor on later
  * tokens.
  *
- * MXFP_ERR_NULL; MXFP_ERR_OPTION: exec->isa, structs of a newer version; MXFP_ERR_SIZE: as above, heads that are 0 or not a
- * multiple, a workspace that is too small; MXFP_ERR_OVERLAP: dst or the workspace overlaps what is read, except as above.
+ * MXFP_ERR_FORMAT     q or the result not in f32; q transposed or sparse
+ * MXFP_ERR_SHAPE      columns of q that are not such heads
+ * MXFP_ERR_OPTION     a result with more than data
+ * MXFP_ERR_SIZE       tokens past the capacity
+ * MXFP_ERR_WORKSPACE  the workspace or memory_bytes are too small
  */
-MXFP_API enum mxfp_status mxfp_attention(float *dst, size_t dst_stride, const float *q, size_t q_stride, size_t heads,
-                                         const struct mxfp_attention_cache *cache, size_t first, size_t n,
+MXFP_API enum mxfp_status mxfp_attention(const struct mxfp_result *result, const struct mxfp_matrix *q,
+                                         const struct mxfp_attention_cache *cache, size_t first,
                                          const struct mxfp_attention_options *options, void *workspace,
-                                         size_t workspace_bytes);
+                                         size_t workspace_bytes, const struct mxfp_exec *exec);
 
 #ifdef __cplusplus
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A model of a chip's tensor engine: estimates how long a list of independent products (experts, heads, layers) takes
- * on its array, whole or split by rows into sub-arrays, and what limits it. mxfp_engine_run() also computes the
- * products, in passes as deep as a sub-array.
+ * A library of its own, libmxfp-engine (pkg-config libmxfp-engine): a model of a chip's tensor engine. It estimates how long a
+ * list of independent products (experts, heads, layers) takes on the array, whole or split by rows into sub-arrays, and what limits
+ * it. mxfp_engine_run() also computes the products, in passes as deep as a sub-array.
  *
- * Published facts, with the sources in lib/chip.def: 128 x 128 elements of 4 products; the split by rows; W's tile of
+ * Published facts, with the sources in lib/engine/chip.def: 128 x 128 elements of 4 products; the split by rows; W's tile of
  * 128 columns stays while rows of A move past it, one per cycle, f32 four times slower, on Trainium3 as many as the banks
  * have sums, else up to 512; a matrix multiplication costs max(rows, min(64, columns)) cycles, because the next tile is
  * loaded meanwhile; 8 banks of 512 sums, on Trainium3 of 1024 if C is bf16; clock, memory bandwidth and peaks.
@@ -47,11 +47,12 @@ enum mxfp_engine_unit {
 };
 
 /*
- * A chip's constants; 0: not published, or it has none. A caller may copy one, change it, and set its size to sizeof.
+ * A chip's constants; 0: not published, or it has none. A caller may copy one, as many bytes as the smaller of its size and
+ * sizeof, change it, and set its size to sizeof.
  * mxfp_engine_estimate() reads those up to `rates` and bank_rows_16; mxfp engine --layer all of them.
  */
 struct mxfp_engine_chip {
-	size_t size;                  /* sizeof(struct mxfp_engine_chip), or 0 (mxfp.h) as from mxfp_engine_get_chip() */
+	size_t size;                  /* sizeof(struct mxfp_engine_chip) */
 	const char *name, *source;
 	bool announced;               /* the chip is only announced: no geometry, its figures are bounds */
 	uint32_t cores;               /* each with one array */
@@ -107,7 +108,7 @@ struct mxfp_engine_place {
  * ideal_ps / max(compute_ps, memory_ps).
  */
 struct mxfp_engine {
-	size_t size;                  /* sizeof(struct mxfp_engine), or 0 (mxfp.h) */
+	size_t size;                  /* sizeof(struct mxfp_engine) */
 	/* Set by the caller. */
 	const struct mxfp_engine_chip *chip; /* NULL: the first */
 	unsigned cores;               /* the cores that work, with their share of peak and bandwidth; 0: all */
@@ -129,22 +130,29 @@ struct mxfp_engine {
 
 /*
  * Fills in the account of n products. options->pass_k splits the arrays: 512 or 0 whole, 256 halves, 128 quarters. Of
- * the products, shapes, formats and sparsity count, those of w even if w_packed is given; of the options, pass_k,
- * a_format, c_format, accumulate and failed_product. Products are placed longest first (ties: lower index first),
- * each on the sub-array that is done earliest (ties: lower index), and `places` is in that order.
+ * the products, shapes, formats and sparsity count, those of w even if w_packed is given, and of c its format; of the options,
+ * pass_k, a_format and accumulate. Products are placed longest first (ties: lower index first), each on the sub-array that is
+ * done earliest (ties: lower index), and `places` is in that order. On an error of one product, *failed is set to its index;
+ * failed may be NULL.
  *
- * MXFP_ERR_NULL; MXFP_ERR_FORMAT: an operand other than MXFP8, MXFP4, e4m3, e5m2, bf16, f16, tf32 and f32, or one that the chip
- * has no rate for, a c_format other than f32 and bf16; MXFP_ERR_OPTION: pass_k, sparsity, more cores than the chip
- * has, a chip whose constants make no sense; MXFP_ERR_SIZE: a->cols and w->cols differ, n_busy is too small, a number
- * overflows. On an error, only *failed_product is written, if the error is one of a single product.
+ * MXFP_ERR_FORMAT  an operand other than MXFP8, MXFP4, e4m3, e5m2, bf16, f16, tf32 and f32, or one that the chip has no rate
+ *                  for; a c in another format than f32 and bf16
+ * MXFP_ERR_SHAPE   a->cols and w->cols differ
+ * MXFP_ERR_OPTION  pass_k, sparsity; more cores than the chip has; a chip whose constants make no sense
+ * MXFP_ERR_SIZE    n_busy is too small
  */
-MXFP_API enum mxfp_status mxfp_engine_estimate(const struct mxfp_product *products, size_t n,
-                                               const struct mxfp_gemm_options *options, struct mxfp_engine *engine);
+MXFP_API enum mxfp_status mxfp_engine_estimate(struct mxfp_engine *engine, size_t *failed,
+                                               const struct mxfp_product *products, size_t n,
+                                               const struct mxfp_gemm_options *options);
 
-/* Also computes the products in passes of pass_k, by mxfp_gemm_grouped(): adds its workspace and its errors. */
-MXFP_API enum mxfp_status mxfp_engine_run(const struct mxfp_product *products, size_t n,
-                                          const struct mxfp_gemm_options *options, void *workspace,
-                                          size_t workspace_bytes, struct mxfp_engine *engine);
+/*
+ * Also computes the products in passes of pass_k, by mxfp_gemm_grouped().
+ *
+ * Errors as mxfp_engine_estimate() and mxfp_gemm_grouped()
+ */
+MXFP_API enum mxfp_status mxfp_engine_run(struct mxfp_engine *engine, size_t *failed, const struct mxfp_product *products,
+                                          size_t n, const struct mxfp_gemm_options *options, void *workspace,
+                                          size_t workspace_bytes, const struct mxfp_exec *exec);
 
 #ifdef __cplusplus
 }

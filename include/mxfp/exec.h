@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /*
- * All zero, or a NULL pointer to this: the library's threads on every processor that the process may use, and the tier of
+ * A NULL pointer to this: the library's threads on every processor that the process may use, and the tier of
  * mxfp_isa_active().
  *
  * run(run_context, n, task, argument) calls task(argument, i) once for every i < n, in any order and on any threads,
@@ -21,17 +21,16 @@ extern "C" {
  * fail. Tasks take no locks and do not wait for each other. A small call runs on the calling thread. How a call is cut
  * into tasks depends on its sizes, in products and mxfp_pack() also on `threads`; no result depends on it.
  *
- * The caller's functions, tasks of mxfp_parallel_for() and the epilogue of a product, begin in the floating-point state of
- * the thread that calls (rounding, flush to zero, traps, flags), whatever thread they run on; what they change of it, flags
- * included, ends with them. The library's own results do not depend on it.
+ * The caller's function, the epilogue of a product, begins in the floating-point state of the thread that calls (rounding, flush
+ * to zero, traps, flags), whatever thread it runs on; what it changes of that, flags included, ends with it. The library's own
+ * results do not depend on it.
  *
  * The library's threads start when a call could use them, block all signals but those of faults (SIGBUS, SIGFPE, SIGILL,
- * SIGSEGV, SIGTRAP), and are shared by calls at the same time. A call
- * does tasks itself and waits only for threads that have taken some, so it needs none: neither a refused thread nor a busy
- * machine keeps it from ending. After fork(), they start anew in the child.
+ * SIGSEGV, SIGTRAP), and are shared by calls at the same time. The calling thread runs tasks itself and waits only for those
+ * that others have taken, so a call completes even if no thread can be created. After fork(), threads start anew in the child.
  */
 struct mxfp_exec {
-	size_t size;           /* sizeof(struct mxfp_exec), or 0 (mxfp.h) */
+	size_t size;           /* sizeof(struct mxfp_exec) */
 	unsigned threads;      /* the most threads, the calling one included, and never more than processors; 0: all. With
 	                          run: the most tasks that a product or mxfp_pack() gives it (0: as many as processors) */
 	const char *isa;       /* the highest tier that may run, by name ("ref"); NULL: mxfp_isa_active()'s */
@@ -39,11 +38,6 @@ struct mxfp_exec {
 	                       /* the caller's threads; NULL: the library's */
 	void *run_context;
 };
-
-/* Calls task(argument, i) once for every i < n on the threads of exec, as the library's own calls do. MXFP_ERR_NULL: no
-   task; MXFP_ERR_OPTION: exec->isa names no tier of this build. */
-MXFP_API enum mxfp_status mxfp_parallel_for(const struct mxfp_exec *exec, size_t n,
-                                            void (*task)(void *argument, size_t i), void *argument);
 
 #ifdef __cplusplus
 }

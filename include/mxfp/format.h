@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Formats and their properties, made from format.def: element formats (one number per code) and block formats (elements
-   that share a scale). doc/numerics.md, sections 1, 3 and 4, defines them. */
+/* Formats and their properties: element formats (one number per code) and block formats (elements that share a scale).
+   doc/numerics.md, sections 1, 3 and 4, defines them. */
 #ifndef MXFP_FORMAT_H
 #define MXFP_FORMAT_H
 
@@ -15,13 +15,29 @@
 extern "C" {
 #endif
 
-/* MXFP_FORMAT_F32, ... MXFP_FORMAT_MXFP4, ...: the rows of format.def. Values are dense from 0, so a loop until
-   mxfp_format_get_info() returns NULL visits them all. */
+/* Values are dense from 0, so a loop until mxfp_format_get_info() returns NULL visits them all. */
 enum mxfp_format {
-#define MXFP_ELEMENT(id, value, name, kind, bits, exponent_bits, significand_bits, bias, special, max_code) \
-	MXFP_FORMAT_##id = (value),
-#define MXFP_BLOCK(id, value, name, element, block_length, scale, tensor_scale) MXFP_FORMAT_##id = (value),
-#include "format.def"
+	MXFP_FORMAT_F32 = 0, /* f32 */
+	MXFP_FORMAT_BF16 = 1, /* bf16 */
+	MXFP_FORMAT_F16 = 2, /* f16 */
+	MXFP_FORMAT_TF32 = 3, /* tf32 */
+	MXFP_FORMAT_E5M2 = 4, /* e5m2 */
+	MXFP_FORMAT_E4M3 = 5, /* e4m3 */
+	MXFP_FORMAT_E3M2 = 6, /* e3m2 */
+	MXFP_FORMAT_E2M3 = 7, /* e2m3 */
+	MXFP_FORMAT_E2M1 = 8, /* e2m1 */
+	MXFP_FORMAT_INT8 = 9, /* int8 */
+	MXFP_FORMAT_E8M0 = 10, /* e8m0 */
+	MXFP_FORMAT_UE4M3 = 11, /* ue4m3 */
+	MXFP_FORMAT_E4M3IEEE = 12, /* e4m3ieee */
+	MXFP_FORMAT_E3M4 = 13, /* e3m4 */
+	MXFP_FORMAT_MXFP8_E4M3 = 14, /* mxfp8-e4m3 */
+	MXFP_FORMAT_MXFP8_E5M2 = 15, /* mxfp8-e5m2 */
+	MXFP_FORMAT_MXFP6_E3M2 = 16, /* mxfp6-e3m2 */
+	MXFP_FORMAT_MXFP6_E2M3 = 17, /* mxfp6-e2m3 */
+	MXFP_FORMAT_MXFP4 = 18, /* mxfp4 */
+	MXFP_FORMAT_MXINT8 = 19, /* mxint8 */
+	MXFP_FORMAT_NVFP4 = 20, /* nvfp4 */
 };
 
 enum mxfp_kind {
@@ -38,7 +54,8 @@ enum mxfp_special {
 	MXFP_SPECIAL_IEEE  /* the top exponent holds Inf (significand 0) and NaN */
 };
 
-/* Properties of a format. In a block format the fields from special to storage_bytes are 0: ask for its element's. */
+/* Properties of a format. In a block format the fields from special to storage_bytes are 0: ask for its element's. Only the
+   library has structs of this type, so it may grow. */
 struct mxfp_format_info {
 	const char *name;
 	enum mxfp_format format;
@@ -62,7 +79,7 @@ MXFP_API const struct mxfp_format_info *mxfp_format_get_info(enum mxfp_format fo
 
 /* Finds a format by name or alias ("mxfp4", "e4m3fn"; exact, lower case). MXFP_ERR_NULL; MXFP_ERR_FORMAT: no format has
    that name, and *format is unchanged. */
-MXFP_API enum mxfp_status mxfp_format_from_name(const char *name, enum mxfp_format *format);
+MXFP_API enum mxfp_status mxfp_format_from_name(enum mxfp_format *format, const char *name);
 
 #ifdef __cplusplus
 }

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "export.h"
-#include "status.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,9 +25,6 @@ MXFP_API const char *mxfp_isa_lacks(int tier, int i);
    programs. Tier "amx" is in use only where that or struct mxfp_exec names it; it then asks Linux for the use of tiles, for the
    whole process, and runs as "avx512" if that is refused. Results never depend on the tier. */
 MXFP_API int mxfp_isa_active(void);
-
-/* Returns MXFP_ERR_OPTION if MXFP_ISA names no known tier (then only "ref" runs), else MXFP_OK. */
-MXFP_API enum mxfp_status mxfp_isa_status(void);
 
 #ifdef __cplusplus
 }

@@ -13,9 +13,6 @@
 extern "C" {
 #endif
 
-/* Sets out to the four words of counter block `counter` under `key`, after ten rounds. */
-MXFP_API void mxfp_philox4x32_10(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
-
 /* Returns the random word of element `index`: word index mod 4 of counter {lo(index/4), hi(index/4), lo(stream),
    hi(stream)} under key {lo(seed), hi(seed)}. */
 MXFP_API uint32_t mxfp_philox_word(uint64_t seed, uint64_t stream, uint64_t index);

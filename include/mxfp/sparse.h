@@ -7,21 +7,12 @@
 
 #include "exec.h"
 #include "export.h"
-#include "format.h"
-#include "options.h"
+#include "matrix.h"
 #include "status.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Of every m elements n are kept. n = m = 0: dense. */
-struct mxfp_sparsity {
-	unsigned n, m;
-};
-
-/* Returns pattern i, from 0, of those that the library knows (4:16, 4:12, 4:8, 2:8, 2:4, 1:4, 1:2), or NULL. */
-MXFP_API const struct mxfp_sparsity *mxfp_sparsity_pattern(size_t i);
 
 /*
  * A sparse matrix in memory that the caller owns. Groups of m elements start at the first element of a row; a short
@@ -32,7 +23,7 @@ MXFP_API const struct mxfp_sparsity *mxfp_sparsity_pattern(size_t i);
  * byte boundary; spare bits are 0. In a block format, blocks and scales are those of the dense matrix.
  */
 struct mxfp_sparse {
-	size_t size;                  /* sizeof(struct mxfp_sparse), or 0 (mxfp.h) */
+	size_t size;                  /* sizeof(struct mxfp_sparse) */
 	enum mxfp_format format;      /* of the codes: any */
 	struct mxfp_sparsity sparsity;
 	size_t rows, cols;            /* of the dense matrix */
@@ -48,47 +39,54 @@ struct mxfp_sparse_sizes {
 	size_t codes_bytes, masks_bytes; /* rows times the above */
 };
 
-/* Computes the sizes for rows x cols elements (either may be 0). MXFP_ERR_NULL; MXFP_ERR_FORMAT: not a format;
-   MXFP_ERR_OPTION: an unknown pattern; MXFP_ERR_SIZE: they overflow size_t. */
-MXFP_API enum mxfp_status mxfp_sparse_size(enum mxfp_format format, struct mxfp_sparsity sparsity, size_t rows,
-                                           size_t cols, struct mxfp_sparse_sizes *sizes);
-
 /*
- * Makes the masks of a matrix of numbers in masks->format (f32, bf16 or f16), rows src_stride numbers apart (0: cols);
- * masks->codes is ignored. Keeps the n largest magnitudes of a group, and of equal ones the first. Magnitude bits are
- * compared as integers, so -0 = +0 and NaN is above Inf. exec may be NULL.
+ * Computes the sizes for rows x cols elements (either may be 0).
  *
- * pruned, if not NULL, becomes the matrix with +0 for every number that is not kept, with rows pruned_stride numbers
- * apart (0: cols). It may be src, with the same stride. Prune before quantizing, so that a block's scale comes from the
- * numbers that are kept.
- *
- * Gaps that strides leave are not written.
- * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: an unknown pattern, exec->isa; MXFP_ERR_SIZE: overflow, or a
- * stride shorter than a row; MXFP_ERR_OVERLAP.
+ * MXFP_ERR_FORMAT  not a format
+ * MXFP_ERR_OPTION  an unknown pattern
  */
-MXFP_API enum mxfp_status mxfp_sparse_prune(const struct mxfp_sparse *masks, void *pruned, size_t pruned_stride,
-                                            const void *src, size_t src_stride,
-                                            const struct mxfp_exec *exec);
+MXFP_API enum mxfp_status mxfp_sparse_size(struct mxfp_sparse_sizes *sizes, enum mxfp_format format,
+                                           struct mxfp_sparsity sparsity, size_t rows, size_t cols);
 
 /*
- * Checks masks that come from elsewhere; sparse->codes is ignored. Errors as above, and MXFP_ERR_MASK: a group does not
- * have n bits, has bits past the row other than for the padding that mxfp_sparse_prune() keeps (a last group of r < n
- * elements has its n lowest bits), or a spare bit is set.
+ * Makes the masks of src, numbers in f32, bf16 or f16; format and codes of `masks` are ignored. Keeps the n largest magnitudes
+ * of a group, and of equal ones the first. Magnitude bits are compared as integers, so -0 = +0 and NaN is above Inf.
+ *
+ * pruned, if not NULL, gets src with +0 for every number that is not kept: numbers alone, in the format of src. It may be src,
+ * with the same stride. Prune before quantizing, so that a block's scale comes from the numbers that are kept.
+ *
+ * MXFP_ERR_FORMAT  src not in f32, bf16 or f16, transposed or sparse; pruned in another format
+ * MXFP_ERR_SHAPE   masks have other rows or columns than src
+ * MXFP_ERR_OPTION  an unknown pattern; a pruned with more than data
+ */
+MXFP_API enum mxfp_status mxfp_sparse_prune(const struct mxfp_sparse *masks, const struct mxfp_result *pruned,
+                                            const struct mxfp_matrix *src, const struct mxfp_exec *exec);
+
+/*
+ * Checks masks that come from elsewhere; sparse->codes, but not its stride, is ignored.
+ *
+ * MXFP_ERR_FORMAT  not a format
+ * MXFP_ERR_OPTION  an unknown pattern
+ * MXFP_ERR_MASK    a group does not have n bits, has bits past the row other than for the padding that mxfp_sparse_prune()
+ *                  keeps (a last group of r < n elements has its n lowest bits), or a spare bit is set
  */
 MXFP_API enum mxfp_status mxfp_sparse_check(const struct mxfp_sparse *sparse);
 
 /*
- * Copies the codes that sparse->masks selects from a dense matrix to sparse->codes; kept padding becomes code 0.
- * dense_stride is in the unit of sparse->codes_stride; dense rows are whole blocks in a block format. exec may be NULL.
+ * Copies the codes that sparse->masks selects from a dense matrix of codes to sparse->codes; kept padding becomes code 0.
+ * dense_stride is in the unit of sparse->codes_stride; dense rows are whole blocks in a block format.
  *
- * Errors as above; masks are checked before anything is written.
+ * Errors as mxfp_sparse_check()
  */
 MXFP_API enum mxfp_status mxfp_sparse_compress(const struct mxfp_sparse *sparse, const void *dense,
                                                size_t dense_stride, const struct mxfp_exec *exec);
 
-/* The inverse: writes the dense matrix, with code 0 for what was not kept and for the padding of blocks. Errors as
-   above. */
-MXFP_API enum mxfp_status mxfp_sparse_expand(const struct mxfp_sparse *sparse, void *dense, size_t dense_stride,
+/*
+ * The inverse: writes the dense matrix of codes, with code 0 for what was not kept and for the padding of blocks.
+ *
+ * Errors as mxfp_sparse_check()
+ */
+MXFP_API enum mxfp_status mxfp_sparse_expand(void *dense, size_t dense_stride, const struct mxfp_sparse *sparse,
                                              const struct mxfp_exec *exec);
 
 #ifdef __cplusplus

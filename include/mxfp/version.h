@@ -21,7 +21,7 @@ extern "C" {
 /* Returns the version of the library that runs, "MAJOR.MINOR.PATCH". */
 MXFP_API const char *mxfp_version(void);
 
-/* Returns one line about the build for bug reports: compiler and its version, target, threads. Its form may change. */
+/* Returns one line about the build for bug reports: compiler and its version, target. Its form may change. */
 MXFP_API const char *mxfp_build_info(void);
 
 #ifdef __cplusplus

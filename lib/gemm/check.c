@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks of the memory that products read and write, for gemm.c and weights.c, before a byte is written. */
 #include "plan.h"
+#include "product.h"
+#include "sized.h"
 #include "scan.h"
 #include "sparse.h"
 
 enum { MAX_INPUTS = 9 };
 
-static size_t inputs_of(struct mxfp_region regions[MAX_INPUTS], const struct mxfp_gemm_plan *p,
-                        const struct mxfp_gemm_call *call)
+static size_t inputs_of(struct mxfp_region regions[MAX_INPUTS], const struct mxfp_gemm_plan *p)
 {
 	size_t n = mxfp_gemm_matrix_regions(regions, &p->a);
 
@@ -17,41 +18,63 @@ static size_t inputs_of(struct mxfp_region regions[MAX_INPUTS], const struct mxf
 		n += mxfp_gemm_matrix_regions(regions + n, &p->w);
 	if (p->bias != NULL)
 		regions[n++] = mxfp_bytes(p->bias, p->n * sizeof *p->bias);
-	if (!mxfp_gemm_in_place(p, call, &p->gate))
+	if (!mxfp_gemm_in_place(p, &p->gate))
 		regions[n++] = p->gate.memory;
-	if (!mxfp_gemm_in_place(p, call, &p->residual))
+	if (!mxfp_gemm_in_place(p, &p->residual))
 		regions[n++] = p->residual.memory;
 	return n;
 }
 
+/* The region of rows, or of nothing if they cannot be. */
 static struct mxfp_region region_of(const void *at, size_t rows, size_t row_bytes, size_t stride)
 {
 	struct mxfp_region region;
 
-	return mxfp_region(&region, at, rows, row_bytes, stride != 0 ? stride : row_bytes) ? region : mxfp_bytes(at, 0);
+	if (row_bytes == 0 || !mxfp_region(&region, at, rows, row_bytes, stride != 0 ? stride : row_bytes))
+		return mxfp_bytes(at, 0);
+	return region;
+}
+
+/* Fills in the numbers of a result of m x n. */
+static void numbers_of(struct mxfp_region regions[MXFP_GEMM_RESULTS], const struct mxfp_result *c, size_t m, size_t n)
+{
+	size_t row, stride;
+
+	if (c->data == NULL || !mxfp_is_row_format(c->format))
+		return;
+	const size_t width = mxfp_format_get_info(c->format)->storage_bytes;
+	if (mxfp_multiply(n, width, &row) && mxfp_multiply(c->stride, width, &stride))
+		regions[MXFP_GEMM_C] = region_of(c->data, m, row, stride);
+}
+
+static void blocks_of(struct mxfp_region regions[MXFP_GEMM_RESULTS], const struct mxfp_blocks *blocks)
+{
+	struct mxfp_blocks copy;
+	const struct mxfp_blocks *b = MXFP_SIZED(blocks, &copy);
+	struct mxfp_sizes size;
+
+	if (blocks == NULL || b == NULL || mxfp_blocks_size(&size, b->format, b->rows, b->cols) != MXFP_OK)
+		return;
+	regions[MXFP_GEMM_CODES] = region_of(b->codes, b->rows, size.codes_row_bytes, b->codes_stride);
+	regions[MXFP_GEMM_SCALES] = region_of(b->scales, b->rows, size.scales_row_bytes, b->scales_stride);
 }
 
 /* Fills in the memory that a product writes, which may have no plan yet; empty if its plan will be refused anyway. */
 static void results_of(struct mxfp_region regions[MXFP_GEMM_RESULTS], const struct mxfp_gemm_call *call, size_t i)
 {
 	struct mxfp_product copy;
+	struct mxfp_result c_copy;
 	const struct mxfp_product *p = mxfp_product_at(call->products, i, &copy);
-	size_t width = mxfp_format_get_info(call->options->c_format)->storage_bytes, row, stride;
-	struct mxfp_sizes size;
 
 	for (int kind = 0; kind < MXFP_GEMM_RESULTS; kind++)
 		regions[kind] = mxfp_bytes(NULL, 0);
-	if (p == NULL || p->a == NULL || (p->w_packed == NULL && p->w == NULL))
+	if (p == NULL || p->c == NULL || p->a == NULL || (p->w_packed == NULL && p->w == NULL))
 		return;
-	const struct mxfp_blocks *b = p->c_blocks;
-	if ((p->c != NULL || b == NULL || call->options->accumulate) &&
-	    mxfp_multiply(p->w_packed != NULL ? p->n : p->w->rows, width, &row) &&
-	    mxfp_multiply(p->c_stride, width, &stride))
-		regions[MXFP_GEMM_C] = region_of(p->c, p->a->rows, row, stride);
-	if (b != NULL && mxfp_blocks_size(b->format, b->rows, b->cols, &size) == MXFP_OK) {
-		regions[MXFP_GEMM_CODES] = region_of(b->codes, b->rows, size.codes_row_bytes, b->codes_stride);
-		regions[MXFP_GEMM_SCALES] = region_of(b->scales, b->rows, size.scales_row_bytes, b->scales_stride);
-	}
+	const struct mxfp_result *c = MXFP_SIZED(p->c, &c_copy);
+	if (c == NULL)
+		return;
+	numbers_of(regions, c, p->a->rows, p->w_packed != NULL ? p->n : p->w->rows);
+	blocks_of(regions, c->blocks);
 }
 
 struct mxfp_gemm_results mxfp_gemm_results(const struct mxfp_gemm_call *call)
@@ -95,9 +118,11 @@ enum mxfp_status mxfp_gemm_check_memory(const struct mxfp_gemm_plan *p, const st
                                         bool *doubt)
 {
 	struct mxfp_region inputs[MAX_INPUTS], own[MXFP_GEMM_RESULTS];
-	size_t n = inputs_of(inputs, p, call);
+	size_t n = inputs_of(inputs, p);
 	bool overlaps = false, empty = p->m == 0 || p->n == 0;
 
+	if (!empty && p->c.data.data == NULL && (p->c.blocks == NULL || call->options->accumulate))
+		return MXFP_ERR_NULL;
 	results_of(own, call, p->index);
 	for (size_t i = 0; i < MXFP_GEMM_RESULTS; i++) {
 		if (own[i].bytes != 0 && own[i].at == NULL)
@@ -124,7 +149,7 @@ size_t mxfp_gemm_find_overlap(const struct mxfp_gemm_call *call)
 
 	for (size_t i = 0; i < call->n; i++) {
 		(void)mxfp_gemm_plan(&p, call, i); /* cannot fail: it succeeded before */
-		size_t n = inputs_of(regions, &p, call);
+		size_t n = inputs_of(regions, &p);
 
 		results_of(regions + n, call, i);
 		for (size_t j = 0; j < call->n; j++) {
@@ -180,7 +205,7 @@ enum mxfp_status mxfp_gemm_check_finite(const struct mxfp_gemm_plan *p, const st
 	mxfp_scan(&p->quantize, &call->runner, &amax, &first);
 	if (first == UINT64_MAX)
 		return MXFP_OK;
-	if (call->quantize->first_non_finite != NULL)
-		*call->quantize->first_non_finite = p->a.transposed ? first_of_transposed(p, call) : first;
+	if (p->c.first_non_finite != NULL)
+		*p->c.first_non_finite = p->a.transposed ? first_of_transposed(p, call) : first;
 	return MXFP_ERR_NON_FINITE;
 }

@@ -2,32 +2,29 @@
 /* mxfp_gemm(), mxfp_gemm_grouped(): check everything, then run. */
 #include "run.h"
 
-static enum mxfp_status failed(const struct mxfp_gemm_call *call, size_t product, enum mxfp_status status)
+static enum mxfp_status fail(size_t *failed, size_t product, enum mxfp_status status)
 {
-	if (call->options->failed_product != NULL)
-		*call->options->failed_product = product;
+	if (failed != NULL)
+		*failed = product;
 	return status;
 }
 
-enum mxfp_status mxfp_gemm_workspace_size(const struct mxfp_product *products, size_t n,
-                                          const struct mxfp_gemm_options *options, size_t *bytes)
+enum mxfp_status mxfp_gemm_workspace_size(size_t *bytes, const struct mxfp_product *products, size_t n,
+                                          const struct mxfp_gemm_options *options, const struct mxfp_exec *exec)
 {
 	struct mxfp_gemm_call call = {.products = products, .n = n, .options = options};
 	struct mxfp_gemm_layout layout = {0};
 	struct mxfp_gemm_plan p;
 	size_t workers;
 
-	enum mxfp_status status = bytes != NULL ? mxfp_gemm_check_options(&call) : MXFP_ERR_NULL;
-	if (status != MXFP_OK)
-		return status;
-	for (size_t i = 0; i < n; i++) {
+	enum mxfp_status status = bytes != NULL ? mxfp_gemm_check_options(&call, exec) : MXFP_ERR_NULL;
+	for (size_t i = 0; i < n && status == MXFP_OK; i++) {
 		status = mxfp_gemm_plan(&p, &call, i);
 		if (status == MXFP_OK)
 			status = mxfp_gemm_layout_add(&layout, &call, &p);
-		if (status != MXFP_OK)
-			return failed(&call, i, status);
 	}
-	status = mxfp_gemm_layout_end(&layout, n);
+	if (status == MXFP_OK)
+		status = mxfp_gemm_layout_end(&layout, n);
 	if (status != MXFP_OK)
 		return status;
 	if (!mxfp_multiply(layout.worker, mxfp_runner_width(&call.runner), &workers) ||
@@ -38,7 +35,7 @@ enum mxfp_status mxfp_gemm_workspace_size(const struct mxfp_product *products, s
 }
 
 /* Refuses whatever can be refused, before a byte is written. *last becomes the plan of the last product. */
-static enum mxfp_status check(const struct mxfp_gemm_call *call, struct mxfp_region workspace,
+static enum mxfp_status check(size_t *failed, const struct mxfp_gemm_call *call, struct mxfp_region workspace,
                               struct mxfp_gemm_layout *layout, struct mxfp_gemm_plan *last)
 {
 	const struct mxfp_gemm_results results = mxfp_gemm_results(call);
@@ -54,7 +51,7 @@ static enum mxfp_status check(const struct mxfp_gemm_call *call, struct mxfp_reg
 		if (status == MXFP_OK)
 			status = mxfp_gemm_layout_add(layout, call, last);
 		if (status != MXFP_OK)
-			return failed(call, i, status);
+			return fail(failed, i, status);
 	}
 	enum mxfp_status status = mxfp_gemm_layout_end(layout, call->n);
 	if (status != MXFP_OK || layout->shared == 0)
@@ -62,28 +59,29 @@ static enum mxfp_status check(const struct mxfp_gemm_call *call, struct mxfp_reg
 	if (workspace.at == NULL)
 		return MXFP_ERR_NULL;
 	if (workspace.bytes < layout->shared + layout->worker)
-		return MXFP_ERR_SIZE;
+		return MXFP_ERR_WORKSPACE;
 	size_t overlap = doubt ? mxfp_gemm_find_overlap(call) : call->n;
-	return overlap == call->n ? MXFP_OK : failed(call, overlap, MXFP_ERR_OVERLAP);
+	return overlap == call->n ? MXFP_OK : fail(failed, overlap, MXFP_ERR_OVERLAP);
 }
 
-enum mxfp_status mxfp_gemm_grouped(const struct mxfp_product *products, size_t n,
-                                   const struct mxfp_gemm_options *options, void *workspace, size_t workspace_bytes)
+enum mxfp_status mxfp_gemm_grouped(size_t *failed, const struct mxfp_product *products, size_t n,
+                                   const struct mxfp_gemm_options *options, void *workspace, size_t workspace_bytes,
+                                   const struct mxfp_exec *exec)
 {
 	struct mxfp_gemm_call call = {.products = products, .n = n, .options = options};
 	struct mxfp_gemm_layout layout = {0};
 	struct mxfp_gemm_plan last;
 
-	enum mxfp_status status = mxfp_gemm_check_options(&call);
+	enum mxfp_status status = mxfp_gemm_check_options(&call, exec);
 	if (status != MXFP_OK)
 		return status;
-	status = check(&call, mxfp_bytes(workspace, workspace != NULL ? workspace_bytes : 0), &layout, &last);
+	status = check(failed, &call, mxfp_bytes(workspace, workspace != NULL ? workspace_bytes : 0), &layout, &last);
 	if (status != MXFP_OK)
 		return status;
 	if (layout.shared == 0) { /* all results are empty, but blocks have a tensor scale even so */
 		for (size_t i = 0; i < n; i++) {
 			(void)mxfp_gemm_plan(&last, &call, i);
-			mxfp_sink_start(&last.blocks);
+			mxfp_sink_start(&last.c);
 		}
 		return MXFP_OK;
 	}
@@ -97,13 +95,13 @@ enum mxfp_status mxfp_gemm_grouped(const struct mxfp_product *products, size_t n
 		(void)mxfp_gemm_plan(&plans[i], &call, i);
 	plans[n - 1] = last;
 	for (size_t i = 0; i < n; i++)
-		mxfp_sink_start(&plans[i].blocks);
+		mxfp_sink_start(&plans[i].c);
 	mxfp_gemm_run(&call, &layout, plans);
 	return MXFP_OK;
 }
 
 enum mxfp_status mxfp_gemm(const struct mxfp_product *product, const struct mxfp_gemm_options *options, void *workspace,
-                           size_t workspace_bytes)
+                           size_t workspace_bytes, const struct mxfp_exec *exec)
 {
-	return mxfp_gemm_grouped(product, 1, options, workspace, workspace_bytes);
+	return mxfp_gemm_grouped(NULL, product, 1, options, workspace, workspace_bytes, exec);
 }

@@ -43,7 +43,7 @@ static bool raise_a(struct mxfp_gemm_layout *layout, const struct mxfp_gemm_plan
 		raise(&layout->numbers, bytes);
 	}
 	if (p->a_format != p->a.format) {
-		if (mxfp_blocks_size(p->a_format, rows, p->k, &size) != MXFP_OK)
+		if (mxfp_blocks_size(&size, p->a_format, rows, p->k) != MXFP_OK)
 			return false;
 		raise(&layout->codes, size.codes_bytes + size.scales_bytes);
 	}

@@ -15,7 +15,7 @@ struct mxfp_gemm_row mxfp_gemm_row(enum mxfp_format format, size_t cols)
 
 	if (!mxfp_is_block(format))
 		return (struct mxfp_gemm_row){cols * mxfp_format_get_info(format)->storage_bytes, 0};
-	(void)mxfp_blocks_size(format, 1, cols, &size);
+	(void)mxfp_blocks_size(&size, format, 1, cols);
 	return (struct mxfp_gemm_row){size.codes_row_bytes, size.scales_row_bytes};
 }
 
@@ -31,7 +31,7 @@ static enum mxfp_status find_stored(const struct mxfp_matrix *matrix, struct sto
 
 	*s = (struct stored){.rows = matrix->transposed ? matrix->cols : matrix->rows};
 	if (mxfp_is_block(matrix->format)) {
-		status = mxfp_blocks_size(matrix->format, matrix->rows, matrix->cols, &size);
+		status = mxfp_blocks_size(&size, matrix->format, matrix->rows, matrix->cols);
 		s->data = size.codes_row_bytes;
 		s->scales = size.scales_row_bytes;
 	} else if (!mxfp_multiply(matrix->transposed ? matrix->rows : matrix->cols,
@@ -41,7 +41,7 @@ static enum mxfp_status find_stored(const struct mxfp_matrix *matrix, struct sto
 	if (status == MXFP_OK && mxfp_is_sparse(matrix)) {
 		struct mxfp_sparse_sizes kept;
 
-		status = mxfp_sparse_size(matrix->format, matrix->sparsity, matrix->rows, matrix->cols, &kept);
+		status = mxfp_sparse_size(&kept, matrix->format, matrix->sparsity, matrix->rows, matrix->cols);
 		s->data = kept.codes_row_bytes;
 		s->masks = kept.masks_row_bytes;
 	}
@@ -67,12 +67,12 @@ enum mxfp_status mxfp_gemm_check_matrix(struct mxfp_matrix *matrix)
 		matrix->scales_stride = s.scales;
 	if (matrix->masks_stride == 0)
 		matrix->masks_stride = s.masks;
-	if (!mxfp_multiply(matrix->stride, unit, &stride) || !mxfp_multiply(matrix->rows, matrix->cols, &elements) ||
-	    !mxfp_region(&region, matrix->data, s.rows, s.data, stride) ||
-	    !mxfp_region(&region, matrix->scales, s.rows, s.scales, matrix->scales_stride) ||
-	    !mxfp_region(&region, matrix->masks, s.rows, s.masks, matrix->masks_stride))
+	if (!mxfp_multiply(matrix->stride, unit, &stride) || !mxfp_multiply(matrix->rows, matrix->cols, &elements))
 		return MXFP_ERR_SIZE;
-	return MXFP_OK;
+	status = mxfp_check_region(&region, matrix->data, s.rows, s.data, stride);
+	if (status == MXFP_OK)
+		status = mxfp_check_region(&region, matrix->scales, s.rows, s.scales, matrix->scales_stride);
+	return status == MXFP_OK ? mxfp_check_region(&region, matrix->masks, s.rows, s.masks, matrix->masks_stride) : status;
 }
 
 size_t mxfp_gemm_matrix_regions(struct mxfp_region regions[3], const struct mxfp_matrix *matrix)

@@ -27,7 +27,7 @@ static void quantize(const struct mxfp_gemm_call *call, const struct mxfp_gemm_p
 	struct mxfp_counts counts = {0};
 	struct mxfp_sizes size = {0};
 
-	(void)mxfp_blocks_size(p->a_format, m->rows, p->k, &size);
+	(void)mxfp_blocks_size(&size, p->a_format, m->rows, p->k);
 	job.rows = m->rows;
 	job.cols = p->k;
 	job.src = m->data;

@@ -82,12 +82,12 @@ enum mxfp_status mxfp_gemm_read_packed(struct mxfp_gemm_plan *p, const struct mx
 	};
 	if (mxfp_gemm_check_matrix(&p->w) != MXFP_OK)
 		return MXFP_ERR_PACKED;
-	if (p->w.cols != p->k)
-		return MXFP_ERR_SIZE;
+	if (p->w.cols != p->k || p->w.rows != product->n)
+		return MXFP_ERR_SHAPE;
 	p->n = product->n;
 	mxfp_gemm_choose(p, call);
 	wanted = header_of(p);
-	if (p->w.rows != p->n || memcmp(&h, &wanted, sizeof h) != 0 || wanted.payload > product->w_packed_bytes - sizeof h)
+	if (memcmp(&h, &wanted, sizeof h) != 0 || wanted.payload > product->w_packed_bytes - sizeof h)
 		return MXFP_ERR_PACKED;
 	p->w_panels = (const uint8_t *)product->w_packed + sizeof h;
 	p->w_packed_bytes = product->w_packed_bytes;

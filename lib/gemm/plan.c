@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks a product and resolves it into a plan. */
 #include "plan.h"
+#include "product.h"
 
 #include "bits.h"
 #include "blocks.h"
@@ -14,38 +15,19 @@ enum {
 
 _Static_assert(TILE <= FLAT_COLS, "tile.c has room for a row of a tile");
 
-const struct mxfp_product *mxfp_product_at(const struct mxfp_product *products, size_t i, struct mxfp_product *copy)
+enum mxfp_status mxfp_gemm_check_options(struct mxfp_gemm_call *call, const struct mxfp_exec *exec)
 {
-	static const size_t first_version = offsetof(struct mxfp_product, c_blocks) + sizeof products->c_blocks;
-	size_t bytes = products->size != 0 ? products->size : first_version;
-	const struct mxfp_product *product = (const void *)((const char *)products + i * bytes);
-
-	return product->size == products->size ? MXFP_SIZED(product, copy, c_blocks) : NULL;
-}
-
-const struct mxfp_gemm_options *mxfp_sized_gemm_options(const struct mxfp_gemm_options *options,
-                                                        struct mxfp_gemm_options *copy)
-{
-	return MXFP_SIZED(options, copy, c_quantize);
-}
-
-enum mxfp_status mxfp_gemm_check_options(struct mxfp_gemm_call *call)
-{
-	const struct mxfp_gemm_options *o = mxfp_sized_gemm_options(call->options, &call->options_copy);
-	struct mxfp_quantize_options c_quantize_copy;
+	const struct mxfp_gemm_options *o = MXFP_SIZED(call->options, &call->options_copy);
 	struct mxfp_product copy;
 
 	if (o == NULL)
-		return MXFP_ERR_OPTION;
+		return MXFP_ERR_VERSION;
 	call->options = o;
-	call->quantize = mxfp_sized_quantize_options(o->a_quantize, &call->quantize_copy);
-	const struct mxfp_quantize_options *c_quantize = mxfp_sized_quantize_options(o->c_quantize, &c_quantize_copy);
-	if (call->quantize == NULL || c_quantize == NULL)
-		return MXFP_ERR_OPTION;
-	call->counts = c_quantize->counts;
-	if ((o->c_format != MXFP_FORMAT_F32 && o->c_format != MXFP_FORMAT_BF16) ||
-	    (o->psum != MXFP_FORMAT_F32 && o->psum != MXFP_FORMAT_BF16) ||
-	    (o->a_format != MXFP_FORMAT_F32 && !mxfp_is_block(o->a_format)))
+	call->quantize = MXFP_SIZED(o->a_quantize, &call->quantize_copy);
+	call->c_quantize = MXFP_SIZED(o->c_quantize, &call->c_quantize_copy);
+	if (call->quantize == NULL || call->c_quantize == NULL)
+		return MXFP_ERR_VERSION;
+	if (!mxfp_is_row_format(o->psum) || (o->a_format != MXFP_FORMAT_F32 && !mxfp_is_block(o->a_format)))
 		return MXFP_ERR_FORMAT;
 	if (!mxfp_option_valid(MXFP_OPTION_ACC, (int)o->acc) ||
 	    (o->psum_round != MXFP_ROUND_RNE && o->psum_round != MXFP_ROUND_SR) ||
@@ -53,12 +35,12 @@ enum mxfp_status mxfp_gemm_check_options(struct mxfp_gemm_call *call)
 		return MXFP_ERR_OPTION;
 	enum mxfp_status status = mxfp_check_function(o->activation, o->activation_parameter, &call->activation_parameter);
 	if (status == MXFP_OK)
-		status = mxfp_runner_init(&call->runner, o->exec);
+		status = mxfp_runner_init(&call->runner, exec);
 	call->kernels = call->runner.kernels;
 	if (status == MXFP_OK && call->n != 0 && call->products == NULL)
 		return MXFP_ERR_NULL;
 	if (status == MXFP_OK && call->n != 0 && mxfp_product_at(call->products, 0, &copy) == NULL)
-		return MXFP_ERR_OPTION;
+		return MXFP_ERR_VERSION;
 	return status;
 }
 
@@ -66,10 +48,10 @@ enum mxfp_status mxfp_gemm_check_options(struct mxfp_gemm_call *call)
 static enum mxfp_status take_matrix(struct mxfp_matrix *to, const struct mxfp_matrix *from)
 {
 	struct mxfp_matrix copy;
-	const struct mxfp_matrix *known = mxfp_sized_matrix(from, &copy);
+	const struct mxfp_matrix *known = MXFP_SIZED(from, &copy);
 
 	if (from == NULL || known == NULL)
-		return from == NULL ? MXFP_ERR_NULL : MXFP_ERR_OPTION;
+		return from == NULL ? MXFP_ERR_NULL : MXFP_ERR_VERSION;
 	*to = *known;
 	return MXFP_OK;
 }
@@ -87,7 +69,7 @@ static enum mxfp_status plan_w(struct mxfp_gemm_plan *p, const struct mxfp_matri
 /* Checks A, finds its format in the product, and prepares its quantization if that is needed. */
 static enum mxfp_status plan_a(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call)
 {
-	enum mxfp_status status = mxfp_is_sparse(&p->a) ? MXFP_ERR_OPTION : mxfp_gemm_check_matrix(&p->a);
+	enum mxfp_status status = mxfp_is_sparse(&p->a) ? MXFP_ERR_FORMAT : mxfp_gemm_check_matrix(&p->a);
 
 	p->m = p->a.rows;
 	p->k = p->a.cols;
@@ -111,31 +93,32 @@ static enum mxfp_status plan_a(struct mxfp_gemm_plan *p, const struct mxfp_gemm_
 	return mxfp_check_quantize_options(p->a_format, p->m, p->k, call->quantize);
 }
 
-/* Checks a matrix of numbers like C. */
+/* Checks an optional matrix of numbers like C, except for its memory. */
 static enum mxfp_status plan_rows(struct mxfp_rows *rows, const struct mxfp_matrix *matrix,
                                   const struct mxfp_gemm_plan *p)
 {
-	struct mxfp_matrix checked;
-	size_t width;
-
 	if (matrix == NULL)
 		return MXFP_OK;
-	enum mxfp_status status = take_matrix(&checked, matrix);
-	if (status != MXFP_OK)
+	const enum mxfp_status status = mxfp_check_numbers(rows, matrix, mxfp_is_row_format);
+	if (status != MXFP_OK && status != MXFP_ERR_NULL)
 		return status;
-	if ((checked.format != MXFP_FORMAT_F32 && checked.format != MXFP_FORMAT_BF16) || checked.transposed)
-		return MXFP_ERR_FORMAT;
-	if (mxfp_is_sparse(&checked))
-		return MXFP_ERR_OPTION;
-	status = mxfp_gemm_check_matrix(&checked);
-	if (status != MXFP_OK)
-		return status;
-	if (checked.rows != p->m || checked.cols != p->n)
-		return MXFP_ERR_SIZE;
-	width = mxfp_format_get_info(checked.format)->storage_bytes;
-	*rows = (struct mxfp_rows){.data = checked.data, .format = checked.format, .stride = checked.stride};
-	(void)mxfp_region(&rows->memory, checked.data, p->m, p->n * width, checked.stride * width);
-	return MXFP_OK;
+	return rows->rows == p->m && rows->cols == p->n ? MXFP_OK : MXFP_ERR_SHAPE;
+}
+
+/* Checks what C is written to, except for its memory. */
+static enum mxfp_status plan_c(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call, const struct mxfp_result *c)
+{
+	const int parts = MXFP_TAKES_NOTHING | MXFP_TAKES_BLOCKS | MXFP_TAKES_COUNTS |
+	                  (call->quantize->non_finite == MXFP_NON_FINITE_ERROR ? MXFP_TAKES_NON_FINITE : 0);
+
+	if (c == NULL)
+		return MXFP_OK;
+	enum mxfp_status status = mxfp_check_result(&p->c, c, mxfp_is_row_format, parts, p->m, p->n);
+	if (status == MXFP_OK)
+		status = mxfp_check_result_blocks(&p->c, call->c_quantize, p->m, p->n);
+	if (status == MXFP_OK && p->c.blocks != NULL && !mxfp_is_one_pass(p->c.job.format, call->c_quantize))
+		status = MXFP_ERR_OPTION;
+	return status;
 }
 
 static size_t whole_panels(size_t about, size_t panel)
@@ -147,8 +130,8 @@ size_t mxfp_gemm_tile_cols(const struct mxfp_gemm_plan *p, size_t about)
 {
 	size_t panel = p->kernel != NULL ? p->kernel->nr : 1, nr = panel;
 
-	if (p->blocks.blocks != NULL)
-		while (nr % mxfp_format_get_info(p->blocks.job.format)->block_length != 0)
+	if (p->c.blocks != NULL)
+		while (nr % mxfp_format_get_info(p->c.job.format)->block_length != 0)
 			nr += panel;
 	return whole_panels(about, nr);
 }
@@ -170,8 +153,8 @@ enum mxfp_status mxfp_gemm_plan(struct mxfp_gemm_plan *p, const struct mxfp_gemm
 	size_t elements, bytes;
 
 	if (product == NULL)
-		return MXFP_ERR_OPTION;
-	*p = (struct mxfp_gemm_plan){.index = i, .c = product->c, .c_stride = product->c_stride, .bias = product->bias};
+		return MXFP_ERR_VERSION;
+	*p = (struct mxfp_gemm_plan){.index = i, .bias = product->bias};
 	enum mxfp_status status = take_matrix(&p->a, product->a);
 	if (status == MXFP_OK)
 		status = plan_a(p, call);
@@ -183,17 +166,15 @@ enum mxfp_status mxfp_gemm_plan(struct mxfp_gemm_plan *p, const struct mxfp_gemm
 		status = plan_w(p, product->w);
 	if (status != MXFP_OK)
 		return status;
-	if (p->c_stride == 0)
-		p->c_stride = p->n;
-	if (p->w.cols != p->k || p->c_stride < p->n || !mxfp_multiply(p->m, p->n, &elements) ||
-	    !mxfp_multiply(p->m, p->c_stride, &elements) || !mxfp_multiply(elements, sizeof(float), &bytes) ||
-	    bytes > PTRDIFF_MAX)
+	if (p->w.cols != p->k)
+		return MXFP_ERR_SHAPE;
+	if (!mxfp_multiply(p->m, p->n, &elements) || !mxfp_multiply(elements, sizeof(float), &bytes) || bytes > PTRDIFF_MAX)
 		return MXFP_ERR_SIZE;
-	status = plan_rows(&p->gate, product->gate, p);
+	status = plan_c(p, call, product->c);
+	if (status == MXFP_OK)
+		status = plan_rows(&p->gate, product->gate, p);
 	if (status == MXFP_OK)
 		status = plan_rows(&p->residual, product->residual, p);
-	if (status == MXFP_OK && product->c_blocks != NULL)
-		status = mxfp_check_sink_blocks(&p->blocks, product->c_blocks, call->options->c_quantize, p->m, p->n);
 	if (status != MXFP_OK)
 		return status;
 	if (product->w_packed == NULL)

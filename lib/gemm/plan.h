@@ -22,22 +22,23 @@
 #include "args.h"
 #include "cpu.h"
 #include "exec.h"
-#include "row_output.h"
+#include "mxfp/gemm.h"
+#include "result.h"
+#include "sparse.h"
 
 /* What the products of a call share. */
 struct mxfp_gemm_call {
 	const struct mxfp_product *products;
 	size_t n;
 	const struct mxfp_gemm_options *options;      /* the caller's; not NULL once they have been checked */
-	const struct mxfp_quantize_options *quantize; /* likewise, of A */
+	const struct mxfp_quantize_options *quantize, *c_quantize; /* likewise, of A and of C */
 	uint32_t activation_parameter;                /* binary32 bits */
-	struct mxfp_counts *counts;                   /* of the quantization of C; NULL: not wanted */
 	const struct mxfp_kernels *kernels;
 	struct mxfp_runner runner;
 	size_t workers;                               /* at most this many run at once */
 	struct mxfp_fp_state fp_state;                /* of the calling thread, for the epilogue */
 	struct mxfp_gemm_options options_copy;        /* used if the caller's struct is of another version */
-	struct mxfp_quantize_options quantize_copy;
+	struct mxfp_quantize_options quantize_copy, c_quantize_copy;
 };
 
 /* One product, checked except for its memory; strides are not 0. */
@@ -55,19 +56,17 @@ struct mxfp_gemm_plan {
 	size_t unit_rows;                      /* the most rows of A that are packed at once */
 	const uint8_t *w_panels;               /* after the header of packed weights; NULL: W is packed for each tile */
 	size_t w_packed_bytes;                 /* header included */
-	uint8_t *c;
-	size_t c_stride;
+	struct mxfp_sink c;
 	const float *bias;
 	struct mxfp_rows gate, residual;       /* their .stride is 0 if there is none, or n is 0 */
-	struct mxfp_row_sink blocks;           /* of C; .blocks is NULL if they are not wanted, .data is not used */
 };
 
 /* Whether the gate or the residual of a plan is C itself. */
-static inline bool mxfp_gemm_in_place(const struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call,
-                                      const struct mxfp_rows *rows)
+static inline bool mxfp_gemm_in_place(const struct mxfp_gemm_plan *p, const struct mxfp_rows *rows)
 {
-	return p->c != NULL && rows->data == p->c && (rows->stride == p->c_stride || p->m == 1) &&
-	       rows->format == call->options->c_format;
+	return p->c.data.data != NULL && rows->data == p->c.data.data &&
+	       (rows->stride == p->c.data.stride || p->m == 1) &&
+	       rows->format == p->c.data.format;
 }
 
 /* matrix.c */
@@ -84,11 +83,6 @@ struct mxfp_gemm_row {
 };
 
 struct mxfp_gemm_row mxfp_gemm_row(enum mxfp_format format, size_t cols);
-
-static inline bool mxfp_is_sparse(const struct mxfp_matrix *matrix)
-{
-	return matrix->sparsity.n != 0 || matrix->sparsity.m != 0;
-}
 
 /* kernel.c */
 
@@ -112,21 +106,14 @@ enum { MXFP_GEMM_HEADER_BYTES = 128 };
 /* Writes the header of a plan's W, MXFP_GEMM_HEADER_BYTES long. */
 void mxfp_gemm_write_header(void *packed, const struct mxfp_gemm_plan *p);
 
-/* Fills p->w and w_panels from packed weights and chooses the kernel. MXFP_ERR_PACKED; MXFP_ERR_SIZE: K differs. */
+/* Fills p->w and w_panels from packed weights and chooses the kernel. MXFP_ERR_PACKED; MXFP_ERR_SHAPE: K differs. */
 enum mxfp_status mxfp_gemm_read_packed(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call,
                                        const struct mxfp_product *product);
 
 /* plan.c */
 
-/* Returns product i of an array, in *copy if it is of another version; NULL if the library cannot read that version. */
-const struct mxfp_product *mxfp_product_at(const struct mxfp_product *products, size_t i, struct mxfp_product *copy);
-
-/* Returns the caller's options as MXFP_SIZED() gives them. */
-const struct mxfp_gemm_options *mxfp_sized_gemm_options(const struct mxfp_gemm_options *options,
-                                                        struct mxfp_gemm_options *copy);
-
 /* Checks the options and the array of products, and fills in the rest of the call. */
-enum mxfp_status mxfp_gemm_check_options(struct mxfp_gemm_call *call);
+enum mxfp_status mxfp_gemm_check_options(struct mxfp_gemm_call *call, const struct mxfp_exec *exec);
 
 /* Checks product i, except for its memory, and resolves it into a plan. */
 enum mxfp_status mxfp_gemm_plan(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call, size_t i);

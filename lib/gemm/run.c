@@ -41,6 +41,22 @@ static struct mxfp_gemm_area area(const struct batch *batch)
 	return a;
 }
 
+/* Adds what a worker counted to the caller's counts, as others may at the same time. */
+static void flush(struct mxfp_counts *to, struct mxfp_counts *counted)
+{
+	const struct {
+		uint64_t *to, n;
+	} sums[] = {
+		{&to->saturated, counted->saturated}, {&to->overflowed, counted->overflowed}, {&to->flushed, counted->flushed},
+		{&to->nan, counted->nan},             {&to->inf, counted->inf},
+	};
+
+	for (size_t i = 0; to != NULL && i < sizeof sums / sizeof sums[0]; i++)
+		if (sums[i].n != 0)
+			__atomic_fetch_add(sums[i].to, sums[i].n, __ATOMIC_RELAXED);
+	*counted = (struct mxfp_counts){0};
+}
+
 static void worker(const struct mxfp_kernels *kernels, const void *context, size_t piece, struct mxfp_counts *counts)
 {
 	const struct batch *batch = context;
@@ -53,11 +69,12 @@ static void worker(const struct mxfp_kernels *kernels, const void *context, size
 	(void)piece;
 	scratch.counts = counts;
 	while ((i = atomic_fetch_add(batch->next, 1)) < batch->n_tasks[step]) {
-		while (i >= unit->first[step] + unit->n[step])
-			unit++;
+		for (; i >= unit->first[step] + unit->n[step]; unit++)
+			flush(unit->plan->c.counts, counts);
 		(step == MXFP_GEMM_PACK ? mxfp_gemm_pack_a : mxfp_gemm_tile)(batch->call, unit, i - unit->first[step],
 		                                                             &scratch);
 	}
+	flush(unit->plan->c.counts, counts);
 }
 
 static void run_step(struct batch *batch, enum mxfp_gemm_step step)
@@ -69,7 +86,7 @@ static void run_step(struct batch *batch, enum mxfp_gemm_step step)
 	batch->step = step;
 	atomic_store(batch->next, 0);
 	atomic_store(batch->next_area, 0);
-	mxfp_run_pieces(&batch->call->runner, workers, worker, batch, batch->call->counts);
+	mxfp_run_pieces(&batch->call->runner, workers, worker, batch, NULL);
 }
 
 /* Finds the tensor scale of an A that is quantized to a format that has one: from all of A, not from a unit. */
@@ -80,9 +97,7 @@ static void find_tensor_scale(struct mxfp_gemm_plan *p, const struct mxfp_gemm_c
 
 	if (p->a_format == p->a.format || !mxfp_format_get_info(p->a_format)->tensor_scale)
 		return;
-	if (o->tensor_amax != NULL)
-		p->quantize.tensor_amax = mxfp_load_f32(o->tensor_amax) & ~MXFP_F32_SIGN;
-	else
+	if (!o->tensor_amax.given)
 		mxfp_scan(&p->quantize, &call->runner, &p->quantize.tensor_amax, &first_non_finite);
 	const struct mxfp_nvfp4_tensor tensor = mxfp_nvfp4_tensor_ref(o->recipe, p->quantize.tensor_amax);
 	p->a.tensor_scale = mxfp_f32_from_bits(tensor.scale);

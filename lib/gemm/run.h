@@ -40,7 +40,7 @@ struct mxfp_gemm_area {
 	uint8_t *numbers; /* rows of a transposed A */
 	uint8_t *codes;   /* quantized rows of A: codes, then scales */
 	uint8_t *scratch; /* the kernel's */
-	struct mxfp_counts *counts; /* of the quantization of C, not in the workspace */
+	struct mxfp_counts *counts; /* of the quantization of C since the last flush, not in the workspace */
 };
 
 /* pack.c */

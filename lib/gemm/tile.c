@@ -91,9 +91,10 @@ static void convert(const struct tile *t, enum mxfp_format to, void *dst, enum m
 /* Returns the address of C[row][col] of the tile. */
 static uint8_t *result(const struct tile *t, size_t row, size_t col)
 {
-	size_t width = mxfp_format_get_info(t->call->options->c_format)->storage_bytes;
+	const struct mxfp_rows *c = &t->p->c.data;
 
-	return t->p->c + ((t->unit->row + t->row + row) * t->p->c_stride + t->col + col) * width;
+	return (uint8_t *)(uintptr_t)c->data +
+	       ((t->unit->row + t->row + row) * c->stride + t->col + col) * mxfp_format_get_info(c->format)->storage_bytes;
 }
 
 /* Whether tensor scales are still to be applied to the sums. In a chain the elements already have them, and if K is 0
@@ -116,7 +117,7 @@ static void start(const struct tile *t)
 		for (size_t col = 0; col < t->cols; col += count) {
 			float *c = sums(t, row, col, &count);
 
-			convert(t, MXFP_FORMAT_F32, c, t->call->options->c_format, result(t, row, col), count);
+			convert(t, MXFP_FORMAT_F32, c, t->p->c.data.format, result(t, row, col), count);
 		}
 }
 
@@ -191,10 +192,10 @@ static struct slab slab_of(const struct tile *t, size_t row, float *buffer)
 
 	if (o->epilogue != NULL)
 		return s;
-	if (p->c != NULL && o->c_format == MXFP_FORMAT_F32 && (uintptr_t)p->c % _Alignof(float) == 0 &&
-	    !mxfp_gemm_in_place(p, t->call, &p->gate) && !mxfp_gemm_in_place(p, t->call, &p->residual)) {
+	if (p->c.data.data != NULL && p->c.data.format == MXFP_FORMAT_F32 && (uintptr_t)p->c.data.data % _Alignof(float) == 0 &&
+	    !mxfp_gemm_in_place(p, &p->gate) && !mxfp_gemm_in_place(p, &p->residual)) {
 		s.values = (float *)(void *)result(t, row, 0);
-		s.stride = p->c_stride;
+		s.stride = p->c.data.stride;
 	} else {
 		s.values = buffer;
 	}
@@ -238,7 +239,7 @@ static void finish_strip(const struct tile *t, const struct mxfp_gemm_finish_job
 	job.sum = sum;
 	job.result = values;
 	if (o->accumulate && scaled(t->p)) {
-		convert(t, MXFP_FORMAT_F32, given, o->c_format, result(t, row, col), n);
+		convert(t, MXFP_FORMAT_F32, given, t->p->c.data.format, result(t, row, col), n);
 		job.given = given;
 	}
 	job.bias = t->p->bias != NULL ? t->p->bias + t->col + col : NULL;
@@ -291,7 +292,7 @@ static void call_epilogue(const struct tile *t, const struct slab *s)
 /* Quantizes a slab. Indices of a job's rows follow each other, so where they matter a row is a job. */
 static void store_blocks(const struct tile *t, const struct slab *s)
 {
-	const struct mxfp_quantize_job *whole = &t->p->blocks.job;
+	const struct mxfp_quantize_job *whole = &t->p->c.job;
 	size_t first = t->unit->row + t->row + s->row, step = whole->rounding.mode == MXFP_ROUND_SR ? 1 : s->rows;
 	struct mxfp_quantize_job job = *whole;
 
@@ -310,11 +311,11 @@ static void store_blocks(const struct tile *t, const struct slab *s)
 
 static void store(const struct tile *t, const struct slab *s)
 {
-	if (t->p->c != NULL && (uint8_t *)s->values != result(t, s->row, 0))
+	if (t->p->c.data.data != NULL && (uint8_t *)s->values != result(t, s->row, 0))
 		for (size_t row = 0; row < s->rows; row++)
-			convert(t, t->call->options->c_format, result(t, s->row + row, 0), MXFP_FORMAT_F32,
+			convert(t, t->p->c.data.format, result(t, s->row + row, 0), MXFP_FORMAT_F32,
 			        s->values + row * s->stride, t->cols);
-	if (t->p->blocks.blocks != NULL)
+	if (t->p->c.blocks != NULL)
 		store_blocks(t, s);
 }
 

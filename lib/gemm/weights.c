@@ -94,9 +94,9 @@ static size_t rooms_bytes(const struct mxfp_gemm_plan *p)
 
 /* Checks W, chooses its kernel, and computes the size of the packed weights. */
 static enum mxfp_status plan_packing(struct mxfp_gemm_plan *p, struct mxfp_gemm_call *call, const struct mxfp_matrix *w,
-                                     size_t *bytes)
+                                     const struct mxfp_exec *exec, size_t *bytes)
 {
-	enum mxfp_status status = mxfp_gemm_check_options(call);
+	enum mxfp_status status = mxfp_gemm_check_options(call, exec);
 
 	if (status == MXFP_OK)
 		status = mxfp_gemm_plan_weights(p, call, w);
@@ -109,12 +109,13 @@ static enum mxfp_status plan_packing(struct mxfp_gemm_plan *p, struct mxfp_gemm_
 	return MXFP_OK;
 }
 
-enum mxfp_status mxfp_pack_size(const struct mxfp_matrix *w, const struct mxfp_gemm_options *options, size_t *bytes)
+enum mxfp_status mxfp_pack_size(size_t *bytes, const struct mxfp_matrix *w, const struct mxfp_gemm_options *options,
+                                const struct mxfp_exec *exec)
 {
 	struct mxfp_gemm_call call = {.options = options};
 	struct mxfp_gemm_plan p;
 	size_t total;
-	enum mxfp_status status = plan_packing(&p, &call, w, &total);
+	enum mxfp_status status = plan_packing(&p, &call, w, exec, &total);
 
 	if (status == MXFP_OK && bytes == NULL)
 		status = MXFP_ERR_NULL;
@@ -124,20 +125,20 @@ enum mxfp_status mxfp_pack_size(const struct mxfp_matrix *w, const struct mxfp_g
 }
 
 enum mxfp_status mxfp_pack(void *packed, size_t bytes, const struct mxfp_matrix *w,
-                           const struct mxfp_gemm_options *options)
+                           const struct mxfp_gemm_options *options, const struct mxfp_exec *exec)
 {
 	struct mxfp_gemm_call call = {.options = options};
 	atomic_size_t next = 0, next_room = 0;
 	struct mxfp_gemm_plan p;
 	size_t total;
-	enum mxfp_status status = plan_packing(&p, &call, w, &total);
+	enum mxfp_status status = plan_packing(&p, &call, w, exec, &total);
 
 	if (status != MXFP_OK)
 		return status;
 	if (packed == NULL)
 		return MXFP_ERR_NULL;
 	if (bytes < total)
-		return MXFP_ERR_SIZE;
+		return MXFP_ERR_WORKSPACE;
 	status = mxfp_gemm_check_weights(&p.w, mxfp_bytes(packed, total));
 	if (status != MXFP_OK)
 		return status;

@@ -349,7 +349,7 @@ refused '{"hidden_size": 64, "hidden_size": 64}' 'config.json'
 refused '{"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 3, "intermediate_size": 64}' 'no multiple'
 refused '{"hidden_size": 64, "num_attention_heads": 1048576, "head_dim": 2, "intermediate_size": 64}' 'is above 1048576'
 config '{"hidden_size": 1048576, "num_attention_heads": 1048576, "head_dim": 1, "intermediate_size": 1048576}'
-exits 2 "out of range or overflowing" engine --layer "$work/model" --batch 16777216
+exits 2 "is out of range or overflows" engine --layer "$work/model" --batch 16777216
 exits 2 "more than 100 seconds" engine --layer "$work/model" --batch 65536 --sequences 1 --context 65536 --cores 1 \
 	--weights f32 --activations f32
 exits 0 "" engine --layer "$work/model" --batch 1

@@ -76,7 +76,7 @@ static void prepare(struct equal *e, struct trial *t, size_t rows, size_t cols)
 	size_t width = mxfp_format_get_info(j->dst_format)->storage_bytes;
 	struct mxfp_sizes size;
 
-	mxfp_blocks_size(j->format, rows, cols, &size);
+	mxfp_blocks_size(&size, j->format, rows, cols);
 	j->rows = rows;
 	j->cols = cols;
 	j->dst_stride = cols + equal_gap(r);

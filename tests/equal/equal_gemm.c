@@ -43,10 +43,10 @@ struct run {
 	uint64_t state;    /* floating point */
 	struct mxfp_product products[GEMM_CASE_MAX_PRODUCTS];
 	struct mxfp_matrix a[GEMM_CASE_MAX_PRODUCTS], w[GEMM_CASE_MAX_PRODUCTS], like[GEMM_CASE_MAX_PRODUCTS][2];
+	struct mxfp_result results[GEMM_CASE_MAX_PRODUCTS];
 	struct mxfp_blocks blocks[GEMM_CASE_MAX_PRODUCTS];
 	struct mxfp_gemm_options options;
-	struct mxfp_quantize_options c_quantize;
-	struct mxfp_counts counts;
+	struct mxfp_counts counts[GEMM_CASE_MAX_PRODUCTS];
 	struct guarded arrays[GEMM_CASE_MAX_PRODUCTS][MAX_ARRAYS];
 	struct guarded workspace;
 };
@@ -121,13 +121,13 @@ static void place_product(struct run *run, struct random *r, size_t i)
 	struct guarded *arrays = run->arrays[i];
 	struct mxfp_product *product = &run->products[i];
 	struct mxfp_matrix *a = &run->a[i], *w = &run->w[i];
-	size_t c_width = width_of(run->c->options.c_format);
+	struct mxfp_result *result = &run->results[i];
 
 	place(&arrays[A_DATA], r, p->a.matrix.data, p->a.data_bytes, width_of(p->a.matrix.format));
 	place(&arrays[A_SCALES], r, p->a.matrix.scales, p->a.scales_bytes, 1);
 	place(&arrays[W_DATA], r, p->w.matrix.data, p->w.data_bytes, width_of(p->w.matrix.format));
 	place(&arrays[W_SCALES], r, p->w.matrix.scales, p->w.scales_bytes, 1);
-	place(&arrays[C], r, p->given, p->c_bytes, c_width);
+	place(&arrays[C], r, p->given, p->c_bytes, width_of(p->c_format));
 	place(&arrays[BIAS], r, p->bias, p->bias != NULL ? p->n * sizeof *p->bias : 0, sizeof *p->bias);
 	*a = p->a.matrix;
 	a->data = arrays[A_DATA].at;
@@ -138,14 +138,16 @@ static void place_product(struct run *run, struct random *r, size_t i)
 	product->size = sizeof *product;
 	product->a = a;
 	product->w = w;
-	product->c = p->no_c ? NULL : arrays[C].at;
-	product->c_stride = p->c_stride;
+	product->c = result;
+	*result = mxfp_to_numbers(p->c_format, p->no_c ? NULL : arrays[C].at);
+	result->stride = p->c_stride;
+	result->counts = p->counts >= 0 ? &run->counts[p->counts] : NULL;
 	product->bias = p->bias != NULL ? (const float *)arrays[BIAS].at : NULL;
-	product->gate = place_like(&p->gate, &run->like[i][0], &arrays[GATE], r, product->c);
-	product->residual = place_like(&p->residual, &run->like[i][1], &arrays[RESIDUAL], r, product->c);
+	product->gate = place_like(&p->gate, &run->like[i][0], &arrays[GATE], r, result->data);
+	product->residual = place_like(&p->residual, &run->like[i][1], &arrays[RESIDUAL], r, result->data);
 	if (p->blocks.codes != NULL) {
 		place_blocks(p, &run->blocks[i], arrays, r);
-		product->c_blocks = &run->blocks[i];
+		result->blocks = &run->blocks[i];
 	}
 }
 
@@ -159,22 +161,20 @@ static bool report(struct equal *e, const char *what)
 static bool pack(struct equal *e, struct run *run, size_t i)
 {
 	const enum mxfp_format a_format = run->c->product[i].seen.format;
-	const struct mxfp_exec one_thread = {.threads = 1, .isa = run->tier->name};
+	const struct mxfp_exec one_thread = {.size = sizeof one_thread, .threads = 1, .isa = run->tier->name};
 	struct mxfp_product *product = &run->products[i];
-	struct mxfp_gemm_options options = run->options, one;
+	struct mxfp_gemm_options options = run->options;
 	size_t bytes;
 
 	options.a_format = mxfp_format_get_info(a_format)->kind == MXFP_KIND_BLOCK ? a_format : MXFP_FORMAT_F32;
-	one = options;
-	one.exec = &one_thread;
-	if (mxfp_pack_size(product->w, &options, &bytes) != MXFP_OK)
+	if (mxfp_pack_size(&bytes, product->w, &options, &run->exec) != MXFP_OK)
 		return report(e, "mxfp_pack_size() failed");
 	place(&run->arrays[i][PACKED], &e->random, NULL, bytes, 1);
 	uint8_t *packed = run->arrays[i][PACKED].at, *again = malloc(bytes);
 	if (again == NULL)
 		abort();
-	bool same = mxfp_pack(packed, bytes, product->w, &options) == MXFP_OK &&
-	            mxfp_pack(again, bytes, product->w, &one) == MXFP_OK &&
+	bool same = mxfp_pack(packed, bytes, product->w, &options, &run->exec) == MXFP_OK &&
+	            mxfp_pack(again, bytes, product->w, &options, &one_thread) == MXFP_OK &&
 	            memcmp(packed, again, bytes) == 0;
 	free(again);
 	product->n = product->w->rows;
@@ -189,7 +189,7 @@ static bool find_difference(struct equal *e, const struct run *run, size_t i)
 {
 	const struct gemm_case_product *p = &run->c->product[i];
 	const uint8_t *got = run->arrays[i][C].at;
-	size_t width = width_of(run->c->options.c_format), at = 0;
+	size_t width = width_of(p->c_format), at = 0;
 	uint32_t is = 0, wanted = 0;
 	char what[100];
 
@@ -249,7 +249,7 @@ static bool check(struct equal *e, const struct run *run)
 		    !like_is_same(&p->gate, &arrays[GATE]) || !like_is_same(&p->residual, &arrays[RESIDUAL]))
 			return report(e, "an input was written");
 	}
-	if (memcmp(&run->counts, &run->c->counts, sizeof run->counts) != 0)
+	if (memcmp(run->counts, run->c->counts, sizeof run->counts) != 0)
 		return report(e, "counts of C's blocks differ");
 	return guarded_is_intact(&run->workspace) || report(e, "a byte beside the workspace was written");
 }
@@ -259,12 +259,13 @@ static bool call(struct equal *e, struct run *run)
 	const uint64_t saved = fp_state_get();
 	size_t bytes;
 
-	if (mxfp_gemm_workspace_size(run->products, run->c->n, &run->options, &bytes) != MXFP_OK)
+	if (mxfp_gemm_workspace_size(&bytes, run->products, run->c->n, &run->options, &run->exec) != MXFP_OK)
 		return report(e, "mxfp_gemm_workspace_size() failed");
 	run->workspace = guarded_of(bytes, random_below(&e->random, 64), random_below(&e->random, 2) == 0);
 	fp_state_set(run->state);
 	uint64_t before = fp_state_get(); /* a machine may lack some of the bits */
-	enum mxfp_status status = mxfp_gemm_grouped(run->products, run->c->n, &run->options, run->workspace.at, bytes);
+	enum mxfp_status status = mxfp_gemm_grouped(NULL, run->products, run->c->n, &run->options, run->workspace.at, bytes,
+	                                            &run->exec);
 	uint64_t after = fp_state_get();
 	fp_state_set(saved);
 	if (status != MXFP_OK)
@@ -284,7 +285,8 @@ static bool survives(struct equal *e, struct run *run)
 			packed->at[MXFP_GEMM_HEADER_BYTES + random_below(r, (uint32_t)(packed->bytes - MXFP_GEMM_HEADER_BYTES))] =
 				random_below(r, 4) == 0 ? 0xFF : (uint8_t)random_below(r, 256);
 	}
-	if (mxfp_gemm_grouped(run->products, run->c->n, &run->options, run->workspace.at, run->workspace.bytes) != MXFP_OK)
+	if (mxfp_gemm_grouped(NULL, run->products, run->c->n, &run->options, run->workspace.at, run->workspace.bytes,
+	                      &run->exec) != MXFP_OK)
 		return report(e, "damaged weights are refused");
 	for (size_t i = 0; i < run->c->n * MAX_ARRAYS; i++)
 		if (run->arrays[i / MAX_ARRAYS][i % MAX_ARRAYS].pages != NULL && !guarded_is_intact(&run->arrays[i / MAX_ARRAYS][i % MAX_ARRAYS]))
@@ -321,14 +323,14 @@ static bool run_case(struct equal *e, const struct equal_tier *tier, const struc
 	run.threads = threads[random_below(r, 5)];
 	run.own_threads = random_below(r, 4) == 0;
 	run.state = fp_state_hostile(random_below(r, FP_STATE_N_HOSTILE));
-	run.exec = (struct mxfp_exec){.threads = run.threads, .isa = tier->name, .run = run.own_threads ? run_backwards : NULL};
-	run.options.exec = &run.exec;
-	run.options.size = sizeof run.options;
-	if (c->options.c_quantize != NULL) {
-		run.c_quantize = c->c_quantize;
-		run.c_quantize.counts = c->c_quantize.counts != NULL ? &run.counts : NULL;
-		run.options.c_quantize = &run.c_quantize;
-	}
+	run.exec = (struct mxfp_exec){
+		.size = sizeof run.exec,
+		.threads = run.threads,
+		.isa = tier->name,
+		.run = run.own_threads ? run_backwards : NULL,
+	};
+	for (int i = 0; i < GEMM_CASE_MAX_PRODUCTS; i++)
+		run.counts[i].size = sizeof run.counts[i];
 	if (mxfp_format_get_info(c->product[0].seen.format)->kind == MXFP_KIND_BLOCK && random_below(r, 2) == 0)
 		run.options.a_format = c->product[0].seen.format; /* also where A is in it already */
 	describe(&run);

@@ -95,7 +95,7 @@ static void prepare(struct equal *e, struct trial *t, size_t rows, size_t cols)
 	size_t width = mxfp_format_get_info(j->src_format)->storage_bytes;
 	struct mxfp_sizes size;
 
-	mxfp_blocks_size(j->format, rows, cols, &size);
+	mxfp_blocks_size(&size, j->format, rows, cols);
 	any_options(r, j);
 	j->rows = rows;
 	j->cols = cols;

@@ -125,5 +125,5 @@ struct mxfp_counts equal_any_counts(struct random *r)
 {
 	uint64_t start = random_below(r, 1000) + 1;
 
-	return (struct mxfp_counts){0, start, 2 * start, 3 * start, 5 * start, 7 * start};
+	return (struct mxfp_counts){sizeof(struct mxfp_counts), start, 2 * start, 3 * start, 5 * start, 7 * start};
 }

@@ -49,10 +49,11 @@ static void any_shape(struct random *r, struct gemm_case_product *p, const struc
 	}
 }
 
-static void any_quantization(struct random *r, enum mxfp_format format, struct mxfp_quantize_options *q,
-                             float *tensor_amax)
+/* Returns a tensor_amax, which the options have or not. */
+static float any_quantization(struct random *r, enum mxfp_format format, struct mxfp_quantize_options *q)
 {
-	uint32_t amax = random_f32_between(r, -10, 10) & UINT32_C(0x7FFFFFFF);
+	const uint32_t amax_bits = random_f32_between(r, -10, 10) & UINT32_C(0x7FFFFFFF);
+	float amax;
 
 	q->rule = (enum mxfp_rule)random_below(r, MXFP_RULE_LOG_NEAREST + 1);
 	q->recipe = (enum mxfp_recipe)random_below(r, MXFP_RECIPE_MODELOPT_4OVER6 + 1);
@@ -63,8 +64,10 @@ static void any_quantization(struct random *r, enum mxfp_format format, struct m
 	q->seed = random_u64(r);
 	q->stream = random_u64(r);
 	q->first_index = random_u64(r) >> 8;
-	memcpy(tensor_amax, &amax, sizeof *tensor_amax);
-	q->tensor_amax = one_in(r, 4) ? tensor_amax : NULL;
+	memcpy(&amax, &amax_bits, sizeof amax);
+	if (one_in(r, 4))
+		q->tensor_amax = mxfp_some(amax);
+	return amax;
 }
 
 /* Another for every place, and twice is not once: a finite number, but at some places a NaN that is not canonical. */
@@ -92,22 +95,23 @@ static void epilogue(void *context, const struct mxfp_gemm_tile *tile)
 /* The activation, and the format of C's blocks, which all products of a case share as they do the options. */
 static void any_named_epilogue(struct gemm_case *c, struct random *r)
 {
-	uint32_t parameter = random_f32_between(r, -4, 4);
+	const uint32_t bits = random_f32_between(r, -4, 4);
+	float parameter;
 
+	memcpy(&parameter, &bits, sizeof parameter);
 	if (one_in(r, 4)) {
 		c->options.activation = (enum mxfp_function)random_below(r, MXFP_N_FUNCTIONS);
-		memcpy(&c->parameter, &parameter, sizeof c->parameter);
-		c->options.activation_parameter = one_in(r, 2) ? &c->parameter : NULL;
+		if (one_in(r, 2))
+			c->options.activation_parameter = mxfp_some(parameter);
 	}
 	if (!one_in(r, 3))
 		return;
 	while (!operand_format(random_below(r, 16), &c->c_blocks) || !is_block(c->c_blocks))
 		;
-	any_quantization(r, c->c_blocks, &c->c_quantize, &c->c_tensor_amax);
+	const float amax = any_quantization(r, c->c_blocks, &c->c_quantize);
 	if (mxfp_format_get_info(c->c_blocks)->tensor_scale && c->c_quantize.recipe != MXFP_RECIPE_GGML &&
 	    c->c_quantize.recipe != MXFP_RECIPE_TORCHAO_1)
-		c->c_quantize.tensor_amax = &c->c_tensor_amax;
-	c->c_quantize.counts = one_in(r, 2) ? &c->counts : NULL;
+		c->c_quantize.tensor_amax = mxfp_some(amax);
 	c->options.c_quantize = &c->c_quantize;
 }
 
@@ -118,7 +122,6 @@ static void any_options(struct gemm_case *c, struct random *r, const struct gemm
 
 	o->acc = wish->acc;
 	o->pass_k = passes[random_below(r, 4)];
-	o->c_format = one_in(r, 3) ? MXFP_FORMAT_BF16 : MXFP_FORMAT_F32;
 	o->accumulate = one_in(r, 2);
 	o->psum = one_in(r, 4) ? MXFP_FORMAT_BF16 : MXFP_FORMAT_F32;
 	o->psum_round = one_in(r, 2) ? MXFP_ROUND_SR : MXFP_ROUND_RNE;
@@ -129,7 +132,7 @@ static void any_options(struct gemm_case *c, struct random *r, const struct gemm
 	if (is_block(wish->a_format) && one_in(r, 3)) {
 		o->a_format = wish->a_format;
 		if (one_in(r, 2)) {
-			any_quantization(r, o->a_format, &c->quantize, &c->tensor_amax);
+			any_quantization(r, o->a_format, &c->quantize);
 			o->a_quantize = &c->quantize;
 		}
 	}
@@ -175,31 +178,22 @@ static void *straighten(struct mxfp_matrix *m)
 
 static void quantize(const struct gemm_case *c, struct gemm_case_product *p)
 {
-	struct mxfp_blocks blocks = {.format = c->options.a_format, .rows = p->m, .cols = p->k};
+	struct mxfp_blocks blocks = mxfp_blocks_at(c->options.a_format, p->m, p->k, NULL, NULL);
+	const struct mxfp_result result = mxfp_to_blocks(&blocks);
 	struct mxfp_sizes size;
 
-	mxfp_blocks_size(blocks.format, p->m, p->k, &size);
+	mxfp_blocks_size(&size, blocks.format, p->m, p->k);
+	blocks.codes_stride = size.codes_row_bytes;
+	blocks.scales_stride = size.scales_row_bytes;
 	blocks.codes = matrix_allocate(size.codes_bytes);
 	blocks.scales = p->seen_scales = matrix_allocate(size.scales_bytes);
-	ck_assert_int_eq((int)mxfp_quantize(&blocks, p->seen.data, p->seen.format, p->seen.stride, &c->quantize),
-	                 (int)MXFP_OK);
+	assert_status(mxfp_quantize(&result, &p->seen, &c->quantize, NULL), MXFP_OK);
 	free(p->seen_data);
 	p->seen_data = blocks.codes;
-	p->seen = (struct mxfp_matrix){
-		.format = blocks.format,
-		.rows = p->m,
-		.cols = p->k,
-		.data = blocks.codes,
-		.stride = size.codes_row_bytes,
-		.scales = blocks.scales,
-		.scales_stride = size.scales_row_bytes,
-		.tensor_scale = blocks.tensor_scale,
-		.tensor_scale_divides = blocks.tensor_scale_divides,
-	};
+	p->seen = mxfp_blocks_matrix(&blocks);
 }
 
-static void any_like(struct random *r, struct gemm_case_like *like, const struct gemm_case_product *p,
-                     const struct gemm_case *c, bool special)
+static void any_like(struct random *r, struct gemm_case_like *like, const struct gemm_case_product *p, bool special)
 {
 	const struct operand_range range = {0, 20, special, false};
 
@@ -210,7 +204,7 @@ static void any_like(struct random *r, struct gemm_case_like *like, const struct
 	like->numbers = operand_of(r, &range, one_in(r, 2) ? MXFP_FORMAT_BF16 : MXFP_FORMAT_F32, p->m, p->n,
 	                           one_in(r, 2) ? 0 : random_below(r, 40));
 	if (like->is_c) {
-		like->numbers.matrix.format = c->options.c_format;
+		like->numbers.matrix.format = p->c_format;
 		like->numbers.matrix.stride = p->c_stride;
 	}
 }
@@ -221,15 +215,11 @@ static void any_blocks(const struct gemm_case *c, struct random *r, struct gemm_
 
 	if (c->c_blocks == MXFP_FORMAT_F32 || one_in(r, 4))
 		return;
-	mxfp_blocks_size(c->c_blocks, p->m, p->n, &size);
+	mxfp_blocks_size(&size, c->c_blocks, p->m, p->n);
 	p->no_c = !c->options.accumulate && one_in(r, 3);
-	p->blocks = (struct mxfp_blocks){
-		.format = c->c_blocks,
-		.rows = p->m,
-		.cols = p->n,
-		.codes_stride = size.codes_row_bytes + (one_in(r, 2) ? 0 : random_below(r, 40)),
-		.scales_stride = size.scales_row_bytes + (one_in(r, 2) ? 0 : random_below(r, 40)),
-	};
+	p->blocks = mxfp_blocks_at(c->c_blocks, p->m, p->n, NULL, NULL);
+	p->blocks.codes_stride = size.codes_row_bytes + (one_in(r, 2) ? 0 : random_below(r, 40));
+	p->blocks.scales_stride = size.scales_row_bytes + (one_in(r, 2) ? 0 : random_below(r, 40));
 	if (p->m != 0 && p->n != 0) {
 		p->codes_bytes = (p->m - 1) * p->blocks.codes_stride + size.codes_row_bytes;
 		p->scales_bytes = (p->m - 1) * p->blocks.scales_stride + size.scales_row_bytes;
@@ -241,9 +231,11 @@ static void any_blocks(const struct gemm_case *c, struct random *r, struct gemm_
 static void any_c(const struct gemm_case *c, struct random *r, struct gemm_case_product *p, bool special)
 {
 	const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE, .overflow = MXFP_OVERFLOW_OVF};
-	const struct mxfp_format_info *f = mxfp_format_get_info(c->options.c_format);
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 
+	p->c_format = one_in(r, 3) ? MXFP_FORMAT_BF16 : MXFP_FORMAT_F32;
+	p->counts = one_in(r, 2) ? -1 : (int)random_below(r, GEMM_CASE_MAX_PRODUCTS);
+	const struct mxfp_format_info *f = mxfp_format_get_info(p->c_format);
 	p->c_stride = p->n + (one_in(r, 2) ? 0 : random_below(r, 40));
 	any_blocks(c, r, p);
 	p->c_bytes = p->m * p->n == 0 || p->no_c ? 0 : ((p->m - 1) * p->c_stride + p->n) * f->storage_bytes;
@@ -254,8 +246,8 @@ static void any_c(const struct gemm_case *c, struct random *r, struct gemm_case_
 		mxfp_ref_store(f, p->given, i, mxfp_minifloat_encode(f, x, 0, &rne, 0, &counts));
 	}
 	memcpy(p->want, p->given, p->c_bytes);
-	any_like(r, &p->gate, p, c, special);
-	any_like(r, &p->residual, p, c, special);
+	any_like(r, &p->gate, p, special);
+	any_like(r, &p->residual, p, special);
 	if (!one_in(r, 3))
 		return;
 	p->bias = matrix_allocate(p->n * sizeof *p->bias);
@@ -312,8 +304,8 @@ static void finish(const struct gemm_case *c, size_t index, float *values)
 	float *gate = like_numbers(p, &p->gate), *residual = like_numbers(p, &p->residual);
 	uint32_t parameter = mxfp_function_default(f);
 
-	if (c->options.activation_parameter != NULL)
-		memcpy(&parameter, &c->parameter, sizeof parameter);
+	if (c->options.activation_parameter.given)
+		memcpy(&parameter, &c->options.activation_parameter.value, sizeof parameter);
 	for (size_t i = 0; i < p->m * p->n; i++) {
 		uint32_t x = mxfp_ref_load(f32, values, i);
 
@@ -335,14 +327,15 @@ static void finish(const struct gemm_case *c, size_t index, float *values)
 	free(residual);
 }
 
-static void store(const struct gemm_case *c, struct gemm_case_product *p, const float *values)
+static void store(struct gemm_case *c, struct gemm_case_product *p, const float *values)
 {
-	static const struct mxfp_exec reference = {.threads = 1, .isa = "ref"};
+	static const struct mxfp_exec reference = {.size = sizeof reference, .threads = 1, .isa = "ref"};
 	const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE, .overflow = MXFP_OVERFLOW_OVF};
 	const struct mxfp_format_info *f32 = mxfp_format_get_info(MXFP_FORMAT_F32);
-	const struct mxfp_format_info *f = mxfp_format_get_info(c->options.c_format);
-	struct mxfp_quantize_options quantize = c->c_quantize;
-	struct mxfp_counts counts = {0};
+	const struct mxfp_format_info *f = mxfp_format_get_info(p->c_format);
+	const struct mxfp_matrix source = mxfp_numbers(MXFP_FORMAT_F32, p->m, p->n, values);
+	struct mxfp_result result = mxfp_to_blocks(&p->blocks);
+	struct mxfp_counts counts = {.size = sizeof counts};
 
 	for (size_t i = 0; i < p->m * p->n && !p->no_c; i++) {
 		uint32_t x = mxfp_ref_load(f32, values, i);
@@ -351,16 +344,17 @@ static void store(const struct gemm_case *c, struct gemm_case_product *p, const 
 			x = mxfp_minifloat_encode(f, x, 0, &rne, 0, &counts);
 		mxfp_ref_store(f, p->want, i / p->n * p->c_stride + i % p->n, x);
 	}
-	quantize.exec = &reference;
+	result.counts = p->counts >= 0 ? &c->counts[p->counts] : NULL;
 	if (p->blocks.codes != NULL)
-		ck_assert_int_eq((int)mxfp_quantize(&p->blocks, values, MXFP_FORMAT_F32, 0, &quantize), (int)MXFP_OK);
+		assert_status(mxfp_quantize(&result, &source, &c->c_quantize, &reference), MXFP_OK);
 }
 
 static void expect(struct gemm_case *c, size_t index)
 {
 	const struct mxfp_gemm_options *o = &c->options;
 	struct gemm_case_product *p = &c->product[index];
-	float *given = numbers_of(p, p->no_c ? NULL : p->given, o->c_format, p->c_stride), *sums = matrix_allocate(p->m * p->n * sizeof *sums);
+	float *given = numbers_of(p, p->no_c ? NULL : p->given, p->c_format, p->c_stride);
+	float *sums = matrix_allocate(p->m * p->n * sizeof *sums);
 	unsigned pass = o->pass_k != 0 ? o->pass_k : 512;
 	bool scaled = is_scaled(p), blocks = is_block(p->seen.format) && is_block(p->w.matrix.format);
 	struct mxfp_gemm_ref_job job = {
@@ -445,6 +439,11 @@ static void init_product(struct gemm_case *c, struct random *r, const struct gem
 void gemm_case_init(struct gemm_case *c, struct random *r, const struct gemm_case_wish *wish)
 {
 	memset(c, 0, sizeof *c);
+	c->options.size = sizeof c->options;
+	c->quantize.size = sizeof c->quantize;
+	c->c_quantize.size = sizeof c->c_quantize;
+	for (int i = 0; i < GEMM_CASE_MAX_PRODUCTS; i++)
+		c->counts[i].size = sizeof c->counts[i];
 	c->n = one_in(r, 4) ? random_below(r, GEMM_CASE_MAX_PRODUCTS + 1) : 1;
 	any_options(c, r, wish);
 	for (size_t i = 0; i < c->n; i++)
@@ -476,20 +475,20 @@ void gemm_case_clear(struct gemm_case *c)
 void gemm_case_describe(const struct gemm_case *c, char *text, size_t size)
 {
 	const struct mxfp_gemm_options *o = &c->options;
-	int at = snprintf(text, size, "acc %s, pass_k %u, c %s%s, psum %s %s, a_format %s, %s%s, blocks %s:",
-	                  mxfp_option_name(MXFP_OPTION_ACC, (int)o->acc), o->pass_k, mxfp_format_get_info(o->c_format)->name,
-	                  o->accumulate ? " given" : "", mxfp_format_get_info(o->psum)->name,
-	                  mxfp_option_name(MXFP_OPTION_ROUND, (int)o->psum_round), mxfp_format_get_info(o->a_format)->name,
-	                  mxfp_option_name(MXFP_OPTION_FUNCTION, (int)o->activation),
+	int at = snprintf(text, size, "acc %s, pass_k %u%s, psum %s %s, a_format %s, %s%s, blocks %s:",
+	                  mxfp_option_name(MXFP_OPTION_ACC, (int)o->acc), o->pass_k, o->accumulate ? ", c given" : "",
+	                  mxfp_format_get_info(o->psum)->name, mxfp_option_name(MXFP_OPTION_ROUND, (int)o->psum_round),
+	                  mxfp_format_get_info(o->a_format)->name, mxfp_option_name(MXFP_OPTION_FUNCTION, (int)o->activation),
 	                  o->epilogue != NULL ? ", epilogue" : "", mxfp_format_get_info(c->c_blocks)->name);
 
 	for (size_t i = 0; i < c->n && at > 0 && (size_t)at < size; i++) {
 		const struct gemm_case_product *p = &c->product[i];
 
-		at += snprintf(text + at, size - (size_t)at, " %s%s x %s%s %zu x %zu x %zu%s%s%s%s%s,",
+		at += snprintf(text + at, size - (size_t)at, " %s%s x %s%s to %s %zu x %zu x %zu%s%s%s%s%s,",
 		               mxfp_format_get_info(p->a.matrix.format)->name, p->a.matrix.transposed ? " transposed" : "",
 		               mxfp_format_get_info(p->w.matrix.format)->name, p->w.matrix.transposed ? " transposed" : "",
-		               p->m, p->n, p->k, p->bias != NULL ? " bias" : "", p->gate.wanted ? " gate" : "", p->residual.wanted ? " residual" : "",
+		               mxfp_format_get_info(p->c_format)->name, p->m, p->n, p->k, p->bias != NULL ? " bias" : "",
+		               p->gate.wanted ? " gate" : "", p->residual.wanted ? " residual" : "",
 		               p->blocks.codes != NULL ? " blocks" : "", p->no_c ? " alone" : "");
 	}
 }

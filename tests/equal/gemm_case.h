@@ -22,6 +22,7 @@ struct gemm_case_product {
 	struct mxfp_matrix seen_w;  /* W in that order */
 	void *seen_w_data;
 	size_t m, n, k, c_stride;
+	enum mxfp_format c_format;
 	size_t c_bytes;
 	uint8_t *given, *want;      /* what C's memory holds before, and must hold after the call */
 	float *bias;                /* NULL: none */
@@ -29,6 +30,7 @@ struct gemm_case_product {
 	bool no_c;                  /* only the blocks are wanted; c_bytes is 0 */
 	struct mxfp_blocks blocks;  /* what C's must be, in memory that was MATRIX_CANARY before; no codes: not wanted */
 	size_t codes_bytes, scales_bytes;
+	int counts;                 /* which of the case's it adds to; -1: none */
 	enum mxfp_acc acc;          /* the one that is used */
 };
 
@@ -37,11 +39,10 @@ enum { GEMM_CASE_MAX_PRODUCTS = 4 };
 struct gemm_case {
 	size_t n;
 	struct gemm_case_product product[GEMM_CASE_MAX_PRODUCTS];
-	struct mxfp_gemm_options options;    /* without threads */
+	struct mxfp_gemm_options options;
 	enum mxfp_format c_blocks;           /* f32: no product has blocks */
 	struct mxfp_quantize_options quantize, c_quantize;
-	float tensor_amax, c_tensor_amax, parameter;
-	struct mxfp_counts counts;           /* what quantizing C must count */
+	struct mxfp_counts counts[GEMM_CASE_MAX_PRODUCTS]; /* what quantizing C must count */
 };
 
 /* What is drawn. */

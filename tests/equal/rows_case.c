@@ -97,11 +97,8 @@ static size_t any_gap(struct random *r, size_t rows)
 
 static void fill(struct rows_array *a, struct random *r, size_t rows, size_t cols)
 {
-	a->rows = rows;
-	a->cols = cols;
-	a->input = (struct mxfp_row_input){
-		.size = sizeof a->input, .data = a->bytes, .format = any_format(r), .stride = cols + any_gap(r, rows),
-	};
+	a->input = mxfp_numbers(any_format(r), rows, cols, a->bytes);
+	a->input.stride = cols + any_gap(r, rows);
 	const enum kind always = (enum kind)random_below(r, 2 * N_KINDS);
 	for (size_t row = 0; row < rows; row++) {
 		const enum kind kind = always < N_KINDS ? always : (enum kind)random_below(r, N_KINDS);
@@ -137,14 +134,13 @@ static void draw_output(struct rows_case *c, struct random *r)
 	c->format = c->in_place ? c->array[ROWS_X].input.format : any_format(r);
 	c->stride = c->in_place ? c->array[ROWS_X].input.stride : c->cols + any_gap(r, c->rows);
 	c->block_format = blocks[random_below(r, 5)];
-	c->amax = 40;
 	c->quantize = (struct mxfp_quantize_options){
 		.size = sizeof c->quantize,
 		.rule = (enum mxfp_rule)random_below(r, 3),
 		.round = random_below(r, 2) == 0 ? MXFP_ROUND_SR : MXFP_ROUND_RNE,
 		.seed = random_u64(r),
 		.first_index = random_below(r, 1000),
-		.tensor_amax = &c->amax,
+		.tensor_amax = mxfp_some(40),
 	};
 }
 
@@ -153,14 +149,14 @@ static void draw_softmax(struct rows_case *c, struct random *r)
 	struct mxfp_softmax_options *o = &c->softmax;
 
 	*o = (struct mxfp_softmax_options){.size = sizeof *o};
-	c->scale = from_bits(random_below(r, 8) == 0 ? random_f32(r) : random_f32_between(r, -4, 1));
+	const float scale = from_bits(random_below(r, 8) == 0 ? random_f32(r) : random_f32_between(r, -4, 1));
 	if (random_below(r, 2) == 0)
-		o->scale = &c->scale;
+		o->scale = mxfp_some(scale);
 	if (random_below(r, 2) == 0)
 		o->head_rows = (c->rows + 63) / 64 + random_below(r, 4);
 	if (random_below(r, 3) == 0) {
-		o->mask_rows = random_below(r, 2) * (1 + random_below(r, 3));
-		fill(&c->array[ROWS_Y], r, o->mask_rows != 0 ? o->mask_rows : c->rows, c->cols);
+		const size_t mask_rows = random_below(r, 2) * (1 + random_below(r, 3));
+		fill(&c->array[ROWS_Y], r, mask_rows != 0 ? mask_rows : c->rows, c->cols);
 		o->mask = &c->array[ROWS_Y].input;
 	}
 	o->causal = random_below(r, 3) == 0;
@@ -200,16 +196,15 @@ static void draw_gate(struct rows_case *c, struct random *r)
 {
 	static const enum mxfp_function functions[] = {MXFP_FUNCTION_SILU, MXFP_FUNCTION_IDENTITY, MXFP_FUNCTION_RELU,
 	                                               MXFP_FUNCTION_SIGMOID};
-	struct mxfp_gate_options *o = &c->gate;
+	struct mxfp_glu_options *o = &c->gate;
 
-	*o = (struct mxfp_gate_options){.size = sizeof *o, .up_plus_one = random_below(r, 3) == 0};
+	*o = (struct mxfp_glu_options){.size = sizeof *o, .up_plus_one = random_below(r, 3) == 0};
 	c->function = functions[random_below(r, 4)];
-	c->parameter = 1.702f;
-	c->limit = from_bits(random_below(r, 6) == 0 ? random_f32_between(r, -126, 127) & 0x7FFFFFFF : 0x40E00000);
+	const float limit = from_bits(random_below(r, 6) == 0 ? random_f32_between(r, -126, 127) & 0x7FFFFFFF : 0x40E00000);
 	if (random_below(r, 2) == 0)
-		o->parameter = &c->parameter;
+		o->parameter = mxfp_some(1.702f);
 	if (random_below(r, 2) == 0)
-		o->limit = &c->limit;
+		o->limit = mxfp_some(limit);
 	if (random_below(r, 2) == 0)
 		fill(&c->array[ROWS_Y], r, c->rows, c->cols);
 	else
@@ -218,20 +213,22 @@ static void draw_gate(struct rows_case *c, struct random *r)
 
 static void draw_rotate(struct rows_case *c, struct random *r)
 {
-	struct mxfp_rotate_options *o = &c->rotate;
+	struct mxfp_rotary_options *o = &c->rotate;
 	size_t heads = 1 + random_below(r, 4), head = c->cols / heads & ~(size_t)1;
 
 	head = head == 0 ? 2 : head > 512 ? 512 : head;
 	heads = c->cols / head != 0 ? c->cols / head : 1;
 	c->cols = heads * head;
-	*o = (struct mxfp_rotate_options){
-		.size = sizeof *o, .head_cols = head, .interleaved = random_below(r, 2) == 0, .first_position = random_below(r, 3) == 0 ? (uint32_t)random_u64(r) : random_below(r, 5000),
+	*o = (struct mxfp_rotary_options){
+		.size = sizeof *o,
+		.head_cols = head,
+		.interleaved = random_below(r, 2) == 0,
+		.first_position = random_below(r, 3) == 0 ? (uint32_t)random_u64(r) : random_below(r, 5000),
 	};
 	if (random_below(r, 3) == 0)
 		o->rotary_cols = 2 * (1 + random_below(r, (uint32_t)head / 2));
-	c->factor = 1.2079441f;
 	if (random_below(r, 3) == 0)
-		o->attention_factor = &c->factor;
+		o->attention_factor = mxfp_some(1.2079441f);
 	if (random_below(r, 2) == 0) {
 		for (size_t i = 0; i < c->rows; i++)
 			c->positions[i] = (uint32_t)(random_u64(r) >> (32 + random_below(r, 32)));
@@ -271,7 +268,7 @@ void rows_case_draw(struct rows_case *c, struct random *r, enum rows_op op, size
 
 static size_t bytes_of(const struct rows_array *a)
 {
-	return a->rows * a->input.stride * (a->input.format == MXFP_FORMAT_F32 ? 4 : 2);
+	return a->input.rows * a->input.stride * (a->input.format == MXFP_FORMAT_F32 ? 4 : 2);
 }
 
 /* The bytes of results: all that a call may write, and some after them. */
@@ -284,27 +281,28 @@ static size_t data_bytes(const struct rows_case *c)
 
 enum mxfp_status rows_case_run(const struct rows_case *c, const struct mxfp_exec *exec, struct rows_result *result)
 {
-	struct mxfp_quantize_options quantize = c->quantize;
+	const struct mxfp_add_options add = {.size = sizeof add, .quantize = &c->quantize};
 	struct mxfp_softmax_options softmax = c->softmax;
 	struct mxfp_norm_options norm = c->norm;
-	struct mxfp_gate_options gate = c->gate;
-	struct mxfp_rotate_options rotate = c->rotate;
-	struct mxfp_row_input x = c->array[ROWS_X].input, y = c->array[ROWS_Y].input;
+	struct mxfp_glu_options gate = c->gate;
+	struct mxfp_rotary_options rotate = c->rotate;
+	struct mxfp_matrix x = c->array[ROWS_X].input, y = c->array[ROWS_Y].input;
 	struct mxfp_blocks blocks = {
 		.size = sizeof blocks, .format = c->block_format, .rows = c->rows, .cols = c->cols, .codes = result->codes,
 		.scales = result->scales, .tensor_scale = 3,
 	};
-	const struct mxfp_row_output output = {
-		.size = sizeof output, .data = c->wants_data ? result->data : NULL, .format = c->format, .stride = c->stride,
-		.blocks = c->wants_blocks ? &blocks : NULL, .quantize = &quantize,
+	const struct mxfp_result output = {
+		.size = sizeof output,
+		.format = c->format,
+		.data = c->wants_data ? result->data : NULL,
+		.stride = c->stride,
+		.blocks = c->wants_blocks ? &blocks : NULL,
+		.counts = &result->counts,
 	};
-	const struct mxfp_row_output sum = {
-		.size = sizeof sum, .data = result->sum, .format = c->sum_format, .stride = c->sum_in_place ? y.stride : 0,
-	};
+	struct mxfp_result sum = mxfp_to_numbers(c->sum_format, result->sum);
 	enum mxfp_status status = MXFP_OK;
 
-	result->counts = (struct mxfp_counts){0};
-	quantize.counts = &result->counts;
+	result->counts = (struct mxfp_counts){.size = sizeof(struct mxfp_counts)};
 	memset(result->data, CANARY, data_bytes(c));
 	memset(result->sum, CANARY, c->rows * c->cols * 4 + bytes_of(&c->array[ROWS_Y]) + MARGIN);
 	memset(result->codes, CANARY, c->rows * (c->cols + 32) + MARGIN);
@@ -319,39 +317,39 @@ enum mxfp_status rows_case_run(const struct rows_case *c, const struct mxfp_exec
 		memcpy(result->sum, c->array[ROWS_Y].bytes, bytes_of(&c->array[ROWS_Y]));
 		y.data = result->sum;
 		norm.residual = &y;
+		sum.stride = y.stride;
 	}
-	softmax.exec = norm.exec = gate.exec = rotate.exec = exec;
+	softmax.quantize = norm.quantize = gate.quantize = rotate.quantize = &c->quantize;
 	switch (c->op) {
 	case ROWS_SUM:
 	case ROWS_MEAN:
 	case ROWS_SQUARE_SUM:
 	case ROWS_MAX:
-		status = mxfp_row_reduce((enum mxfp_reduction)(c->op - ROWS_SUM), (float *)(void *)result->data, &x, c->rows,
-		                         c->cols, exec);
+		status = mxfp_rows_reduce((float *)(void *)result->data, (enum mxfp_reduction)(c->op - ROWS_SUM), &x, exec);
 		break;
 	case ROWS_ARGMAX:
-		status = mxfp_row_argmax((size_t *)(void *)result->data, &x, c->rows, c->cols, exec);
+		status = mxfp_rows_argmax((size_t *)(void *)result->data, &x, exec);
 		break;
 	case ROWS_SOFTMAX:
-		status = mxfp_softmax(&output, &x, c->rows, c->cols, &softmax);
+		status = mxfp_softmax(&output, &x, &softmax, exec);
 		break;
 	case ROWS_LOG_SOFTMAX:
-		status = mxfp_log_softmax(&output, &x, c->rows, c->cols, &softmax);
+		status = mxfp_log_softmax(&output, &x, &softmax, exec);
 		break;
 	case ROWS_RMS_NORM:
-		status = mxfp_rms_norm(&output, &x, c->rows, c->cols, &norm);
+		status = mxfp_rms_norm(&output, &x, &norm, exec);
 		break;
 	case ROWS_LAYER_NORM:
-		status = mxfp_layer_norm(&output, &x, c->rows, c->cols, &norm);
+		status = mxfp_layer_norm(&output, &x, &norm, exec);
 		break;
 	case ROWS_ADD:
-		status = mxfp_add(&output, &x, &y, c->rows, c->cols, exec);
+		status = mxfp_rows_add(&output, &x, &y, &add, exec);
 		break;
 	case ROWS_GATE:
-		status = mxfp_gate(c->function, &output, &x, y.data != NULL ? &y : NULL, c->rows, c->cols, &gate);
+		status = mxfp_glu(&output, c->function, &x, y.data != NULL ? &y : NULL, &gate, exec);
 		break;
 	default:
-		status = mxfp_rotate(&output, &x, c->frequencies, c->rows, c->cols, &rotate);
+		status = mxfp_rotary(&output, &x, c->frequencies, &rotate, exec);
 		break;
 	}
 	result->tensor_scale = blocks.tensor_scale;

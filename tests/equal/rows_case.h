@@ -15,8 +15,7 @@ enum { ROWS_BYTES = 1 << 24 }; /* of an array */
 
 /* An array that an operation reads: f32 or bf16. */
 struct rows_array {
-	struct mxfp_row_input input;
-	size_t rows, cols;
+	struct mxfp_matrix input;
 	uint8_t *bytes; /* ROWS_BYTES */
 };
 
@@ -28,10 +27,10 @@ struct rows_case {
 	struct rows_array array[ROWS_N_ARRAYS]; /* Y: mask, residual, b, up. Not read: input.data is NULL */
 	struct mxfp_softmax_options softmax;
 	struct mxfp_norm_options norm;
-	struct mxfp_gate_options gate;
-	struct mxfp_rotate_options rotate;
+	struct mxfp_glu_options gate;
+	struct mxfp_rotary_options rotate;
 	enum mxfp_function function; /* gate */
-	float scale, parameter, limit, factor, amax, sinks[64], frequencies[256];
+	float sinks[64], frequencies[256];
 	uint32_t *positions;
 	/* Results: numbers (in place: over X), blocks, and the sums of a residual (in place: over Y). */
 	bool wants_data, in_place, wants_blocks, sum_in_place;

@@ -140,15 +140,16 @@ static void accumulate_once(enum mxfp_format format, size_t rows, size_t cols, b
 	const size_t width = bf16 ? 2 : 4, dst_stride = cols + equal_gap(r);
 	struct mxfp_sizes size = {.codes_row_bytes = cols * (block ? 1 : info->storage_bytes)};
 	struct mxfp_matrix src = {
-		.format = format, .rows = rows, .cols = cols, .tensor_scale = 0.75F, .tensor_scale_divides = random_below(r, 2) == 0,
+		.size = sizeof src, .format = format, .rows = rows, .cols = cols, .tensor_scale = 0.75F,
+		.tensor_scale_divides = random_below(r, 2) == 0,
 	};
-	struct mxfp_accumulate_options o = {
-		.round = bf16 && random_below(r, 2) == 0 ? MXFP_ROUND_SR : MXFP_ROUND_RNE, .seed = random_u64(r),
+	const struct mxfp_accumulate_options o = {
+		.size = sizeof o, .round = bf16 && random_below(r, 2) == 0 ? MXFP_ROUND_SR : MXFP_ROUND_RNE, .seed = random_u64(r),
 		.stream = random_u64(r), .first_index = equal_any_index(r, rows * cols),
 	};
 
 	if (block)
-		ck_assert_int_eq(mxfp_blocks_size(format, rows, cols, &size), MXFP_OK);
+		ck_assert_int_eq(mxfp_blocks_size(&size, format, rows, cols), MXFP_OK);
 	src.stride = (block ? size.codes_row_bytes : cols) + equal_gap(r);
 	src.scales_stride = size.scales_row_bytes + equal_gap(r);
 	const size_t unit = block ? 1 : info->storage_bytes;
@@ -168,13 +169,15 @@ static void accumulate_once(enum mxfp_format format, size_t rows, size_t cols, b
 	for (size_t t = 0; t <= equal.n_tiers; t++) {
 		struct guarded d = place(data, data_bytes), s = place(scales, scale_bytes), to = place(before, dst_bytes);
 		const struct mxfp_exec exec = {
-			.threads = threads ? counts[random_below(r, 4)] : 1, .isa = t == 0 ? "ref" : equal.tier[t - 1].name,
+			.size = sizeof exec, .threads = threads ? counts[random_below(r, 4)] : 1,
+			.isa = t == 0 ? "ref" : equal.tier[t - 1].name,
 		};
+		struct mxfp_result sum = mxfp_to_numbers(dst_format, to.at);
 
 		src.data = d.at;
 		src.scales = s.at;
-		o.exec = &exec;
-		assert_status(mxfp_accumulate(&src, to.at, dst_format, dst_stride, &o), MXFP_OK);
+		sum.stride = dst_stride;
+		assert_status(mxfp_accumulate(&sum, &src, &o, &exec), MXFP_OK);
 		if (t == 0)
 			memcpy(want, to.at, dst_bytes);
 		ck_assert_msg(guarded_is_intact(&to) && (dst_bytes == 0 || memcmp(to.at, want, dst_bytes) == 0),

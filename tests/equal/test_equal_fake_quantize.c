@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * mxfp_fake_quantize() in every tier, with every format, option, shape, place and number of threads: numbers, counts and the
- * first NaN or Inf are those of mxfp_quantize() and mxfp_dequantize() by ref. What is clamped is computed here from the
+ * first NaN or Inf are those of mxfp_quantize() and mxfp_dequantize() by ref. So are those of mxfp_quantize() where it gives them
+ * beside the blocks. What is clamped is computed here from the
  * scales of these blocks: in MX formats as binary64, which is exact, in NVFP4 by the operations of doc/numerics.md,
  * section 4, in the machine's binary32. One case a format: CK_RUN_CASE=fake_quantize_mxfp4.
  */
@@ -31,9 +32,11 @@ struct trial {
 	size_t rows, cols, src_stride, dst_stride, clamped_stride;
 	bool in_place, wants_data, wants_clamped, wants_first;
 	struct mxfp_quantize_options o;
-	float amax; /* what o.tensor_amax points to, or what was found */
+	float amax; /* o.tensor_amax, or what was found */
 	size_t src_bytes, dst_bytes, clamped_bytes;
 	uint8_t *src, *dst, *clamped; /* src: before the call; the others after it, gaps included */
+	struct mxfp_blocks blocks;
+	size_t codes_bytes, scales_bytes;
 	struct mxfp_counts counts;
 	uint64_t first;
 	enum mxfp_status status;
@@ -90,7 +93,7 @@ static void any_options(struct trial *t)
 		t->o.round = MXFP_ROUND_RNE;
 	t->amax = mxfp_f32_from_bits(random_f32_between(r, -126, 127) & ~MXFP_F32_SIGN);
 	if (random_below(r, 2) == 0)
-		t->o.tensor_amax = &t->amax;
+		t->o.tensor_amax = mxfp_some(t->amax);
 }
 
 /* Number i of memory in one of the three formats, which is exact in binary32. */
@@ -209,18 +212,32 @@ static uint8_t *memory(size_t bytes)
 	return m;
 }
 
-static struct mxfp_blocks new_blocks(const struct trial *t)
+static void new_blocks(struct trial *t)
 {
 	struct mxfp_sizes size;
 
-	ck_assert_int_eq(mxfp_blocks_size(t->format, t->rows, t->cols, &size), MXFP_OK);
-	return (struct mxfp_blocks){
-		.format = t->format, .rows = t->rows, .cols = t->cols, .codes = memory(size.codes_bytes),
-		.scales = memory(size.scales_bytes), .scales_stride = size.scales_row_bytes,
-	};
+	assert_status(mxfp_blocks_size(&size, t->format, t->rows, t->cols), MXFP_OK);
+	t->codes_bytes = size.codes_bytes;
+	t->scales_bytes = size.scales_bytes;
+	t->blocks = mxfp_blocks_at(t->format, t->rows, t->cols, memory(size.codes_bytes), memory(size.scales_bytes));
+	t->blocks.scales_stride = size.scales_row_bytes;
 }
 
-static const struct mxfp_exec by_ref = {.threads = 1, .isa = "ref"};
+static void free_blocks(struct trial *t)
+{
+	free(t->blocks.codes);
+	free(t->blocks.scales);
+}
+
+static struct mxfp_matrix source(const struct trial *t, const void *data)
+{
+	struct mxfp_matrix src = mxfp_numbers(t->src_format, t->rows, t->cols, data);
+
+	src.stride = t->src_stride;
+	return src;
+}
+
+static const struct mxfp_exec by_ref = {.size = sizeof by_ref, .threads = 1, .isa = "ref"};
 
 /* Puts numbers into a block of finite binary32 that lie at the largest one it can hold, or at the tie above it in bf16, and
    are below the block's largest, so that most rules choose the same scale again. */
@@ -247,50 +264,51 @@ static void near_limits(struct trial *t)
 	const struct mxfp_format_info *element = mxfp_format_get_info(info->element);
 	const double max = (double)mxfp_f32_from_bits(mxfp_minifloat_decode(element, element->max_code));
 	struct mxfp_quantize_options o = t->o;
-	struct mxfp_blocks b = new_blocks(t);
+	const struct mxfp_blocks *b = &t->blocks;
+	const struct mxfp_matrix src = source(t, t->src);
+	const struct mxfp_result result = mxfp_to_blocks(&t->blocks);
 
-	o.exec = &by_ref;
+	new_blocks(t);
 	o.non_finite = MXFP_NON_FINITE_PROPAGATE;
-	assert_status(mxfp_quantize(&b, t->src, MXFP_FORMAT_F32, t->src_stride, &o), MXFP_OK);
+	assert_status(mxfp_quantize(&result, &src, &o, &by_ref), MXFP_OK);
 	for (size_t row = 0; row < t->rows; row++)
 		for (size_t col = 0; col < t->cols; col += info->block_length) {
-			const uint8_t scale = ((const uint8_t *)b.scales)[row * b.scales_stride + col / info->block_length];
+			const uint8_t scale = ((const uint8_t *)b->scales)[row * b->scales_stride + col / info->block_length];
 			const size_t left = t->cols - col;
 			double limit = ldexp(max, scale - 127);
 
 			if (info->tensor_scale) {
 				limit = 6 * (double)mxfp_f32_from_bits(mxfp_minifloat_decode(mxfp_format_get_info(info->scale), scale));
-				limit = b.tensor_scale_divides ? limit / (double)b.tensor_scale : limit * (double)b.tensor_scale;
+				limit = b->tensor_scale_divides ? limit / (double)b->tensor_scale : limit * (double)b->tensor_scale;
 			}
 			put_near(t->src + 4 * (row * t->src_stride + col), left < info->block_length ? left : info->block_length,
 			         mxfp_f32_bits((float)limit), t->o.via_bf16);
 		}
-	free(b.codes);
-	free(b.scales);
+	free_blocks(t);
 }
 
 /* The two calls by ref. */
 static void expect(struct trial *t)
 {
-	struct mxfp_quantize_options o = t->o;
-	struct mxfp_blocks b = new_blocks(t);
+	const struct mxfp_matrix src = source(t, t->src);
+	struct mxfp_result blocks = mxfp_to_blocks(&t->blocks), decoded = mxfp_to_numbers(t->dst_format, t->dst);
 
-	if (mxfp_format_get_info(t->format)->tensor_scale && o.tensor_amax == NULL)
+	new_blocks(t);
+	if (mxfp_format_get_info(t->format)->tensor_scale && !t->o.tensor_amax.given)
 		t->amax = largest(t);
-	o.exec = &by_ref;
-	o.counts = &t->counts;
-	o.first_non_finite = t->wants_first ? &t->first : NULL;
-	t->status = mxfp_quantize(&b, t->src, t->src_format, t->src_stride, &o);
+	t->counts.size = sizeof t->counts;
+	blocks.counts = &t->counts;
+	blocks.first_non_finite = t->wants_first ? &t->first : NULL;
+	decoded.stride = t->dst_stride;
+	t->status = mxfp_quantize(&blocks, &src, &t->o, &by_ref);
 	if (t->status == MXFP_OK) {
-		const struct mxfp_matrix m = mxfp_blocks_matrix(&b);
+		const struct mxfp_matrix m = mxfp_blocks_matrix(&t->blocks);
 
 		if (t->wants_data)
-			assert_status(mxfp_dequantize(&m, t->dst, t->dst_format, t->dst_stride, &by_ref), MXFP_OK);
+			assert_status(mxfp_dequantize(&decoded, &m, &by_ref), MXFP_OK);
 		if (t->wants_clamped)
-			mark(t, &b);
+			mark(t, &t->blocks);
 	}
-	free(b.codes);
-	free(b.scales);
 }
 
 static struct guarded place(const uint8_t *memory, size_t n)
@@ -302,6 +320,15 @@ static struct guarded place(const uint8_t *memory, size_t n)
 	return g;
 }
 
+static struct guarded zeros(size_t n)
+{
+	struct guarded g = guarded_of(n, random_below(&equal.random, 64), random_below(&equal.random, 2) == 0);
+
+	if (n != 0)
+		memset(g.at, 0, n);
+	return g;
+}
+
 static bool same(const struct guarded *g, const uint8_t *want, size_t n)
 {
 	return guarded_is_intact(g) && (n == 0 || memcmp(g->at, want, n) == 0);
@@ -310,35 +337,51 @@ static bool same(const struct guarded *g, const uint8_t *want, size_t n)
 static void check_tier(const struct trial *t, const uint8_t *dst_before, const uint8_t *clamped_before, const char *isa,
                        unsigned threads)
 {
-	const struct mxfp_exec exec = {.threads = threads, .isa = isa};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = threads, .isa = isa};
 	struct guarded src = place(t->src, t->src_bytes), dst = place(dst_before, t->dst_bytes);
 	struct guarded clamped = place(clamped_before, t->clamped_bytes);
-	struct mxfp_quantize_options o = t->o;
-	struct mxfp_counts counts = {0};
+	struct guarded codes = zeros(t->codes_bytes), scales = zeros(t->scales_bytes);
+	struct mxfp_blocks blocks = mxfp_blocks_at(t->format, t->rows, t->cols, codes.at, scales.at);
+	const bool beside_blocks = random_below(&equal.random, 3) == 0;
+	struct mxfp_counts counts = {.size = sizeof counts};
 	uint64_t first = 0;
 	const struct guarded *to = t->in_place ? &src : &dst;
-	const struct mxfp_fake_output output = {
-		.data = t->wants_data ? to->at : NULL, .format = t->dst_format, .stride = t->dst_stride,
-		.clamped = t->wants_clamped ? clamped.at : NULL, .clamped_stride = t->clamped_stride,
+	const struct mxfp_matrix given = source(t, src.at);
+	const struct mxfp_result result = {
+		.size = sizeof result,
+		.format = t->dst_format,
+		.data = t->wants_data ? to->at : NULL,
+		.stride = t->dst_stride,
+		.blocks = beside_blocks ? &blocks : NULL,
+		.clamped = t->wants_clamped ? clamped.at : NULL,
+		.clamped_stride = t->clamped_stride,
+		.counts = &counts,
+		.first_non_finite = t->wants_first ? &first : NULL,
 	};
 
-	o.exec = &exec;
-	o.counts = &counts;
-	o.first_non_finite = t->wants_first ? &first : NULL;
-	assert_status(mxfp_fake_quantize(t->format, &output, src.at, t->src_format, t->src_stride, t->rows, t->cols, &o),
-	              t->status);
+	assert_status(beside_blocks ? mxfp_quantize(&result, &given, &t->o, &exec)
+	                            : mxfp_fake_quantize(&result, t->format, &given, &t->o, &exec), t->status);
+	ck_assert_msg(!beside_blocks || (same(&codes, t->blocks.codes, t->codes_bytes) &&
+	                                 same(&scales, t->blocks.scales, t->scales_bytes) &&
+	                                 memcmp(&blocks.tensor_scale, &t->blocks.tensor_scale, sizeof(float)) == 0 &&
+	                                 blocks.tensor_scale_divides == t->blocks.tensor_scale_divides),
+	              "blocks of %s, %zu x %zu, by %s differ, MXFP_TEST_SEED=%" PRIu64, mxfp_format_get_info(t->format)->name,
+	              t->rows, t->cols, isa, suite_seed());
 	const bool equal_numbers = same(to, t->dst, t->dst_bytes) && (t->in_place || same(&src, t->src, t->src_bytes));
 	ck_assert_msg(equal_numbers && same(&clamped, t->clamped, t->clamped_bytes) &&
 	                      memcmp(&counts, &t->counts, sizeof counts) == 0 && first == t->first,
-	              "%s of %s, %zu x %zu, rule %d, recipe %d, round %d, policy %d%s%s, by %s: %s differ, MXFP_TEST_SEED=%" PRIu64,
+	              "%s of %s, %zu x %zu, rule %d, recipe %d, round %d, policy %d%s%s%s, by %s: %s differ, MXFP_TEST_SEED=%" PRIu64,
 	              mxfp_format_get_info(t->format)->name, mxfp_format_get_info(t->src_format)->name, t->rows, t->cols,
 	              (int)t->o.rule, (int)t->o.recipe, (int)t->o.round, (int)t->o.non_finite,
-	              t->o.via_bf16 ? ", via bf16" : "", t->in_place ? ", in place" : "", isa,
+	              t->o.via_bf16 ? ", via bf16" : "", t->in_place ? ", in place" : "",
+	              beside_blocks ? ", beside blocks" : "", isa,
 	              !equal_numbers ? "numbers" : same(&clamped, t->clamped, t->clamped_bytes) ? "counts" : "clamped elements",
 	              suite_seed());
 	guarded_free(&src);
 	guarded_free(&dst);
 	guarded_free(&clamped);
+	guarded_free(&codes);
+	guarded_free(&scales);
 }
 
 static void fake_once(enum mxfp_format format, size_t rows, size_t cols, bool threads)
@@ -377,6 +420,7 @@ static void fake_once(enum mxfp_format format, size_t rows, size_t cols, bool th
 	for (size_t tier = 0; tier <= equal.n_tiers; tier++)
 		for (size_t n = 0; n < (threads ? sizeof counts / sizeof counts[0] : 1); n++)
 			check_tier(&t, dst_before, clamped_before, tier == 0 ? "ref" : equal.tier[tier - 1].name, counts[n]);
+	free_blocks(&t);
 	free(t.src);
 	free(t.dst);
 	free(t.clamped);
@@ -412,7 +456,7 @@ TEST(large)
 	enum { ROWS = 1030, COLS = 8192 + 40 };
 	float *x = malloc((size_t)ROWS * COLS * sizeof *x), *y = malloc((size_t)ROWS * (COLS + 3) * sizeof *y);
 	float *want = malloc((size_t)ROWS * (COLS + 3) * sizeof *want);
-	const struct mxfp_quantize_options o = {.rule = MXFP_RULE_RCEIL, .exec = &(struct mxfp_exec){.threads = 2}};
+	const struct mxfp_quantize_options o = {.size = sizeof o, .rule = MXFP_RULE_RCEIL};
 	struct mxfp_sizes size;
 
 	ck_assert(x != NULL && y != NULL && want != NULL);
@@ -420,17 +464,19 @@ TEST(large)
 	memset(want, 0, (size_t)ROWS * (COLS + 3) * sizeof *want);
 	for (size_t i = 0; i < (size_t)ROWS * COLS; i++)
 		x[i] = mxfp_f32_from_bits(random_f32_between(&equal.random, -8, 8));
-	ck_assert_int_eq(mxfp_blocks_size(MXFP_FORMAT_MXFP4, ROWS, COLS, &size), MXFP_OK);
-	struct mxfp_blocks b = {
-		.format = MXFP_FORMAT_MXFP4, .rows = ROWS, .cols = COLS, .codes = malloc(size.codes_bytes),
-		.scales = malloc(size.scales_bytes),
-	};
-	const struct mxfp_fake_output output = {.data = y, .stride = COLS + 3};
+	ck_assert_int_eq(mxfp_blocks_size(&size, MXFP_FORMAT_MXFP4, ROWS, COLS), MXFP_OK);
+	struct mxfp_blocks b =
+		mxfp_blocks_at(MXFP_FORMAT_MXFP4, ROWS, COLS, malloc(size.codes_bytes), malloc(size.scales_bytes));
+	const struct mxfp_exec two = {.size = sizeof two, .threads = 2};
+	const struct mxfp_matrix src = mxfp_numbers(MXFP_FORMAT_F32, ROWS, COLS, x);
+	const struct mxfp_result blocks = mxfp_to_blocks(&b);
+	struct mxfp_result faked = mxfp_to_numbers(MXFP_FORMAT_F32, y), decoded = mxfp_to_numbers(MXFP_FORMAT_F32, want);
 	ck_assert(b.codes != NULL && b.scales != NULL);
-	assert_status(mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &o), MXFP_OK);
+	faked.stride = decoded.stride = COLS + 3;
+	assert_status(mxfp_quantize(&blocks, &src, &o, &two), MXFP_OK);
 	const struct mxfp_matrix m = mxfp_blocks_matrix(&b);
-	assert_status(mxfp_dequantize(&m, want, MXFP_FORMAT_F32, COLS + 3, NULL), MXFP_OK);
-	assert_status(mxfp_fake_quantize(b.format, &output, x, MXFP_FORMAT_F32, 0, ROWS, COLS, &o), MXFP_OK);
+	assert_status(mxfp_dequantize(&decoded, &m, NULL), MXFP_OK);
+	assert_status(mxfp_fake_quantize(&faked, b.format, &src, &o, &two), MXFP_OK);
 	ck_assert_mem_eq(y, want, (size_t)ROWS * (COLS + 3) * sizeof *y);
 	free(x);
 	free(y);

@@ -125,7 +125,7 @@ static void slots_once(struct mxfp_sparsity sparsity)
 	s.rows = 1 + random_below(r, MAX_ROWS);
 	s.cols = 1 + random_below(r, random_below(r, 2) == 0 ? 80 : MAX_COLS);
 	s.stride = s.cols + random_below(r, 3);
-	ck_assert_int_eq(mxfp_sparse_size(s.format, sparsity, s.rows, s.cols, &sizes), MXFP_OK);
+	ck_assert_int_eq(mxfp_sparse_size(&sizes, s.format, sparsity, s.rows, s.cols), MXFP_OK);
 	ck_assert(mxfp_dense_row_bytes(s.format, s.cols, &s.dense_row));
 	s.masks_stride = sizes.masks_row_bytes + random_below(r, 3);
 	s.kept_stride = sizes.codes_row_bytes + random_below(r, 3);
@@ -166,20 +166,21 @@ struct product {
 static void make_sparse(struct product *p, struct random *r, struct mxfp_sparsity sparsity)
 {
 	struct mxfp_matrix *w = &p->w.matrix;
-	struct mxfp_sparse s = {.format = MXFP_FORMAT_BF16, .sparsity = sparsity, .rows = p->n, .cols = p->k};
+	struct mxfp_sparse s = {.size = sizeof s, .sparsity = sparsity, .rows = p->n, .cols = p->k};
 	uint8_t *numbers = matrix_allocate(2 * p->n * p->k);
+	const struct mxfp_matrix src = mxfp_numbers(MXFP_FORMAT_BF16, p->n, p->k, numbers);
 	struct mxfp_sparse_sizes sizes;
 
-	ck_assert_int_eq(mxfp_sparse_size(w->format, sparsity, p->n, p->k, &sizes), MXFP_OK);
+	ck_assert_int_eq(mxfp_sparse_size(&sizes, w->format, sparsity, p->n, p->k), MXFP_OK);
 	s.codes = p->kept = matrix_allocate(sizes.codes_bytes);
 	s.masks = p->masks = matrix_allocate(sizes.masks_bytes);
 	for (size_t i = 0; i < 2 * p->n * p->k; i++)
 		numbers[i] = (uint8_t)random_u64(r);
-	ck_assert_int_eq(mxfp_sparse_prune(&s, NULL, 0, numbers, 0, NULL), MXFP_OK);
+	ck_assert_int_eq(mxfp_sparse_prune(&s, NULL, &src, NULL), MXFP_OK);
 	free(numbers);
 	s.format = w->format;
 	ck_assert_int_eq(mxfp_sparse_compress(&s, w->data, w->stride, NULL), MXFP_OK);
-	ck_assert_int_eq(mxfp_sparse_expand(&s, (void *)(uintptr_t)w->data, w->stride, NULL), MXFP_OK);
+	ck_assert_int_eq(mxfp_sparse_expand((void *)(uintptr_t)w->data, w->stride, &s, NULL), MXFP_OK);
 	p->sparse = *w;
 	p->sparse.data = p->kept;
 	p->sparse.stride = 0;
@@ -196,6 +197,7 @@ static void make_product(struct product *p, struct random *r, struct mxfp_sparsi
 	struct operand_range range[2];
 
 	memset(p, 0, sizeof *p);
+	p->options.size = sizeof p->options;
 	operand_format(random_below(r, 11), &a_format);
 	operand_format(random_below(r, 11), &w_format);
 	p->options.acc = (enum mxfp_acc)random_below(r, 2);
@@ -238,25 +240,27 @@ static void make_product(struct product *p, struct random *r, struct mxfp_sparsi
 static void multiply(const struct product *p, const char *isa, const struct mxfp_matrix *w,
                      bool packed, float *c)
 {
-	struct mxfp_product product = {.a = &p->a.matrix, .w = w, .c = c};
+	const struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, c);
+	struct mxfp_product product = {.size = sizeof product, .a = &p->a.matrix, .w = w, .c = &result};
+	const struct mxfp_exec exec = {
+		.size = sizeof exec, .threads = p->whole ? 1 : 1 + random_below(&equal.random, 3), .isa = isa};
 	struct mxfp_gemm_options options = p->options;
 	struct guarded panels = {0};
 	size_t bytes;
 
-	options.exec = &(struct mxfp_exec){.threads = p->whole ? 1 : 1 + random_below(&equal.random, 3), .isa = isa};
 	options.a_format = mxfp_format_get_info(p->a.matrix.format)->kind == MXFP_KIND_BLOCK ? p->a.matrix.format : MXFP_FORMAT_F32;
 	if (packed) {
-		ck_assert_int_eq(mxfp_pack_size(w, &options, &bytes), MXFP_OK);
+		ck_assert_int_eq(mxfp_pack_size(&bytes, w, &options, &exec), MXFP_OK);
 		panels = place(&equal.random, NULL, bytes);
-		ck_assert_int_eq(mxfp_pack(panels.at, bytes, w, &options), MXFP_OK);
+		ck_assert_int_eq(mxfp_pack(panels.at, bytes, w, &options, &exec), MXFP_OK);
 		product.w = NULL;
 		product.n = w->rows;
 		product.w_packed = panels.at;
 		product.w_packed_bytes = bytes;
 	}
-	ck_assert_int_eq(mxfp_gemm_workspace_size(&product, 1, &options, &bytes), MXFP_OK);
+	ck_assert_int_eq(mxfp_gemm_workspace_size(&bytes, &product, 1, &options, &exec), MXFP_OK);
 	struct guarded workspace = place(&equal.random, NULL, bytes);
-	ck_assert_int_eq(mxfp_gemm(&product, &options, workspace.at, bytes), MXFP_OK);
+	ck_assert_int_eq(mxfp_gemm(&product, &options, workspace.at, bytes, &exec), MXFP_OK);
 	ck_assert_msg(guarded_is_intact(&workspace), "%s: wrote beside the workspace", p->text);
 	guarded_free(&workspace);
 	if (packed)

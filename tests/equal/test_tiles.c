@@ -79,11 +79,11 @@ struct blocks_case {
 
 static struct blocks_case any_blocks(struct random *r, enum mxfp_format format, size_t rows, size_t cols)
 {
-	struct blocks_case c = {.blocks = {.format = format, .rows = rows, .cols = cols}};
+	struct blocks_case c = {.blocks = mxfp_blocks_at(format, rows, cols, NULL, NULL)};
 	const uint32_t spread = (uint32_t[]){1, 4, 7, 40}[random_below(r, 4)], odd = random_below(r, 3) == 0 ? 50 : 0;
 	const uint32_t least = random_below(r, 4) == 0 ? random_below(r, 215) : 127 - spread / 2;
 
-	assert_status(mxfp_blocks_size(format, rows, cols, &c.size), MXFP_OK);
+	assert_status(mxfp_blocks_size(&c.size, format, rows, cols), MXFP_OK);
 	uint8_t *codes = calloc(c.size.codes_bytes + 1, 1), *scales = calloc(c.size.scales_bytes + 1, 1);
 	ck_assert(codes != NULL && scales != NULL);
 	for (size_t i = 0; i < c.size.codes_bytes; i++)

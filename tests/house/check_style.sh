@@ -25,7 +25,7 @@ mapfile -t scripts < <(find "${folders[@]}" -name '*.sh' -o -name '*.shlib' | so
 mapfile -t python < <(find "${folders[@]}" -name '*.py' | sort)
 mapfile -t build < <(find "${folders[@]}" -name Makefile.inc | sort)
 mapfile -t pages < <(find doc -name '*.[13]' | sort)
-build+=(configure.ac Makefile.am libmxfp.pc.in)
+build+=(configure.ac Makefile.am libmxfp.pc.in libmxfp-engine.pc.in)
 mapfile -t web < <(find "${folders[@]}" -name '*.js' -o -name '*.css' -o -name '*.html' | sort)
 texts=(README.md HACKING.md NEWS doc/*.md)
 programs=("${code[@]}" "${scripts[@]}" "${python[@]}" "${web[@]}")
@@ -54,7 +54,7 @@ report 'path of one machine' < <(grep -nHE '(^|[^a-z])/(wor''k|root|home/[a-z]+)
 report 'name says nothing' < <(for file in "${all[@]}"; do
 	name=${file##*/}
 	name=${name%%.*}
-	[[ ! _${name//-/_}_ =~ _(utils?|misc|common|helpers?|old|new|tmp|v?[0-9]+)_ || $name == mxfp_philox4x32_10 ]] || echo "$file:0"
+	[[ ! _${name//-/_}_ =~ _(utils?|misc|common|helpers?|old|new|tmp|v?[0-9]+)_ ]] || echo "$file:0"
 done)
 report 'not executable' < <(for file in "${scripts[@]}"; do [[ -x $file || $file == *.shlib ]] || echo "$file:0"; done)
 intrinsic='_mm[0-9]*_|__m(128|256|512)|__builtin_(ia32|cpu)|(^|[^a-z_])v(ld|st)[1-4]q?_|intrin\.h|arm_neon|cpuid|HWCAP'
@@ -72,8 +72,9 @@ report 'in no Makefile.inc' < <(for file in "${code[@]}"; do
 	place=%D%/${file#*/}
 	[ -n "${built[$file]-}${built[${file%.c}]-}${built[$place]-}${built[${place%.c}]-}" ] || echo "$file:0"
 done)
-report 'no page doc/NAME.3' < <(sed -n 's/^MXFP_API.*[ *]\(mxfp_[a-z0-9_]*\)(.*/\1/p' include/mxfp/*.h |
-	while read -r name; do [ -e "doc/$name.3" ] || echo "$name:0"; done)
+report 'page of a function not in doc/Makefile.inc, or of none' < <(comm -3 \
+	<(awk -v list=1 -f scripts/pages.awk doc/libmxfp.3 include/mxfp/*.h | sort) \
+	<(grep -o '%D%/mxfp_[a-z0-9_]*\.3' doc/Makefile.inc | sed 's/^%D%.//; s/\.3$//' | sort) | sed 's/[[:blank:]]//g; s/$/:0/')
 report 'name not in doc/libmxfp.3' < <(for file in lib/format.def lib/option.def; do
 	sed -nE 's/^MXFP_[A-Z_]+\([^"]*"([^"]*)".*/\1/p' $file |
 		while read -r name; do grep -qwF -e "$name" doc/libmxfp.3 || echo "$file:0:$name"; done

@@ -7,17 +7,13 @@
 
 int main(void)
 {
-	static struct mxfp_blocks blocks;
 	float source[32] = {6.0F, -0.5F};
 	unsigned char codes[16], scale;
-	enum mxfp_status status;
+	struct mxfp_blocks blocks = mxfp_blocks_at(MXFP_FORMAT_MXFP4, 1, 32, codes, &scale);
+	struct mxfp_matrix numbers = mxfp_numbers(MXFP_FORMAT_F32, 1, 32, source);
+	struct mxfp_result result = mxfp_to_blocks(&blocks);
+	enum mxfp_status status = mxfp_quantize(&result, &numbers, NULL, NULL);
 
-	blocks.format = MXFP_FORMAT_MXFP4;
-	blocks.rows = 1;
-	blocks.cols = 32;
-	blocks.codes = codes;
-	blocks.scales = &scale;
-	status = mxfp_quantize(&blocks, source, MXFP_FORMAT_F32, 0, NULL);
 	printf("libmxfp %s: %s, scale %d, codes %02x %02x\n", mxfp_version(), mxfp_status_text(status), scale,
 	       codes[0], codes[1]);
 	return !(status == MXFP_OK && scale == 127 && codes[0] == 0x97 && codes[1] == 0);

@@ -6,6 +6,7 @@
 set -euo pipefail
 srcdir=${srcdir:-$(dirname "$0")/../..}
 archive=.libs/libmxfp-all.a
+engine=.libs/libengine.a
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
@@ -15,8 +16,18 @@ structs=$(awk '/^struct [a-z_]+ \{$/ { name = $2 } /^\tsize_t size;  / { print n
 for struct in $structs; do
 	sed -i "/^struct $struct {\$/,/^};/ s/^};/\tsize_t added;\n};/" "$dir"/include/mxfp/*.h
 done
-sed -i 's/^\treturn matrix;/\tmatrix.added = 0;\n&/' "$dir"/include/mxfp/quantize.h
+sed -i -E 's/^\treturn (matrix|blocks|result);/\t\1.added = 0;\n&/' "$dir"/include/mxfp/matrix.h
+# The first version of each struct is the one without.
+sed -i 's/_SINCE(from, copy, sizeof \*(copy))$/_SINCE(from, copy, offsetof(__typeof__(*(copy)), added))/' "$dir/lib/sized.h"
+grep -q 'added))$' "$dir/lib/sized.h"
 [ "$(cat "$dir"/include/mxfp/*.h | grep -c 'size_t added')" = "$(wc -w <<<"$structs")" ]
+client=$srcdir/tests/house/grown_client.c
+for struct in $structs; do
+	grep -qw "struct $struct" "$client" || {
+		echo "$client has no struct $struct"
+		exit 1
+	}
+done
 
 # Compiles $2 and the following arguments to $1, with the include folders in the array `include`.
 compile() {
@@ -31,9 +42,8 @@ while read -r file; do
 	compile "$object" -w -O1 -c "$file"
 	objects+=("$object")
 done < <(find "$dir/lib" -name '*.c' ! -name 'cpu_*.c')
-client=$srcdir/tests/house/grown_client.c
 # shellcheck disable=SC2086 # no word or one
-compile "$dir/newer" -DNEWER "$client" $archive ${PTHREAD_FLAGS-} -lm
+compile "$dir/newer" -DNEWER "$client" $engine $archive ${PTHREAD_FLAGS-} -lm
 include=("-I$srcdir/include" "-I$srcdir/lib")
 # shellcheck disable=SC2086 # no word or one
 compile "$dir/older" "$client" "${objects[@]}" $archive ${PTHREAD_FLAGS-} -lm

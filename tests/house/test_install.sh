@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A program finds the installed library through pkg-config: as C and C++, shared and static. The command is such a
-# program: it includes and links nothing of the library but what is installed. Without it (--disable-tools), configuring
-# and building ask for no other library.
+# A program finds the installed library through pkg-config: as C and C++, shared and static. The command includes and calls
+# nothing of the library but what is installed and what lib/internal.h declares. Without it (--disable-tools), configuring and
+# building ask for no other library.
 set -euo pipefail
 srcdir=${srcdir:-$(dirname "$0")/../..}
 dir=$(mktemp -d)
@@ -45,8 +45,21 @@ for language in "${languages[@]}"; do
 	[ ! -e "$libdir/libmxfp.so" ] || client "$language" "${lines[0]}"
 done
 
+# libmxfp-engine brings libmxfp with it; a library of all functions has no hole.
+if [ -e "$libdir/libmxfp-engine.so" ]; then
+	# shellcheck disable=SC2046,SC2086 # several words
+	${CC:-cc} -std=c11 -shared -fPIC -Wl,-z,defs "$srcdir/tests/house/install_api.c" \
+		$(${PKG_CONFIG:-pkg-config} --cflags --libs libmxfp-engine) -o "$dir/api.so"
+fi
+
 # The whole interface, with the warnings that a strict user has on.
 includedir=$(dirname "$(find "$dir" -name mxfp.h)")
+while read -r name; do
+	grep -q "\<$name(" "$srcdir/tests/house/install_api.c" || {
+		echo "tests/house/install_api.c does not call $name()"
+		exit 1
+	}
+done < <(sed -n 's/^MXFP_API.*[ *]\(mxfp_[a-z0-9_]*\)(.*/\1/p' "$includedir"/mxfp/*.h)
 # shellcheck disable=SC2086 # CC may hold options
 ${CC:-cc} -std=c11 -Wall -Wextra -Wconversion -pedantic -Werror "-I$includedir" -fsyntax-only "$srcdir/tests/house/install_api.c"
 if [ ${#languages[@]} = 2 ]; then
@@ -54,16 +67,21 @@ if [ ${#languages[@]} = 2 ]; then
 	${CC:-cc} -x c++ -std=c++11 -Wall -Wextra -pedantic -Werror "-I$includedir" -fsyntax-only "$srcdir/tests/house/install_api.cc"
 fi
 
+mkdir "$dir/internal"
+cp "$srcdir/lib/internal.h" "$dir/internal"
 mapfile -t folders < <(find "$srcdir/tools" "$srcdir/bench" tools -type d ! -name '.*' -printf '-I%p\n')
 # shellcheck disable=SC2086
 find "$srcdir/tools" "$srcdir/bench" -name '*.c' ! -path '*/peers/*' ! -path '*/compare/*' -print0 |
-	xargs -0 -n 20 -P 2 ${CC:-cc} ${TOOLS_CFLAGS-} -w -std=gnu11 -fsyntax-only -I. "-I$includedir" "${folders[@]}" \
+	xargs -0 -n 20 -P 2 ${CC:-cc} ${TOOLS_CFLAGS-} -w -std=gnu11 -fsyntax-only -I. "-I$includedir" "-I$dir/internal" "${folders[@]}" \
 		-DLIMITS=limits_ref -DPEAK=peak_ref -DTIER_REF
-if [ -e "$libdir/libmxfp.so" ]; then
-	# shellcheck disable=SC2086
-	${CC:-cc} ${TOOLS_CFLAGS-} tools/mxfp-mxfp.o libtools.a libtools-lanes-*.a libbench.a libbench-limits-*.a "-L$libdir" -lmxfp ${TOOLS_LIBS-} -lm -o "$dir/mxfp"
-	LD_LIBRARY_PATH=$libdir "$dir/mxfp" --version
-fi
+called=$(${NM:-nm} -u tools/mxfp-mxfp.o libtools.a libtools-lanes-*.a libbench.a libbench-limits-*.a |
+	sed -n 's/^ *U \(mxfp_[a-z0-9_]*\)$/\1/p' | sort -u)
+declared=$(cat "$includedir"/mxfp/*.h "$srcdir/lib/internal.h" | sed -n 's/^[a-zA-Z].*[ *]\(mxfp_[a-z0-9_]*\)(.*/\1/p' | sort -u)
+hidden=$(comm -23 <(echo "$called") <(echo "$declared"))
+[ -z "$hidden" ] || {
+	printf '%s: called by the command, but neither installed nor in lib/internal.h\n' "$hidden"
+	exit 1
+}
 
 rm -f "$libdir"/libmxfp.so*
 for language in "${languages[@]}"; do
@@ -75,8 +93,8 @@ for file in bash-completion/completions/mxfp fish/vendor_completions.d/mxfp.fish
 		exit 1
 	}
 done
-bindir=$("${PKG_CONFIG:-pkg-config}" --variable=exec_prefix libmxfp)/bin
-[ ! -e "$dir$bindir/mxfp" ] || "$dir$bindir/mxfp" --version
+program=$(find "$dir" -path '*/bin/mxfp')
+[ -z "$program" ] || "$program" --version
 
 mkdir "$dir/alone"
 top=$(cd "$srcdir" && pwd)

@@ -200,7 +200,7 @@ enum mxfp_format vectors_format(const struct vector_case *c)
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
 		if (strcmp(names[i].theirs, c->format) == 0)
 			name = names[i].ours;
-	ck_assert_msg(mxfp_format_from_name(name, &format) == MXFP_OK, "%s: unknown format %s", c->name,
+	ck_assert_msg(mxfp_format_from_name(&format, name) == MXFP_OK, "%s: unknown format %s", c->name,
 	              c->format);
 	return format;
 }

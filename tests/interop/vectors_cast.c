@@ -8,7 +8,7 @@
 #include "interop/vectors.h"
 #include "minifloat.h"
 
-static const struct mxfp_exec one_thread = {.threads = 1};
+static const struct mxfp_exec one_thread = {.size = sizeof one_thread, .threads = 1};
 
 /* One element of a cast: what is converted, and how. */
 struct cast {
@@ -47,10 +47,10 @@ static enum mxfp_overflow overflow_of(const struct vector_case *c, enum mxfp_for
 static uint32_t code_of(const struct cast *k, uint32_t x)
 {
 	const struct mxfp_convert_options options = {
-		.round = k->round, .overflow = overflow_of(k->c, k->format->format), .exec = &one_thread};
+		.size = sizeof options, .round = k->round, .overflow = overflow_of(k->c, k->format->format)};
 	uint8_t code = 0;
 
-	if (mxfp_convert(&code, k->format->format, &x, MXFP_FORMAT_F32, 1, &options) != MXFP_OK)
+	if (mxfp_convert_array(&code, k->format->format, &x, MXFP_FORMAT_F32, 1, &options, &one_thread) != MXFP_OK)
 		ck_abort_msg("%s: cannot convert", k->c->name);
 	return code;
 }
@@ -229,15 +229,14 @@ static uint32_t *convert(const struct vector_case *c, const struct vector_array 
 {
 	const struct mxfp_format_info *format = mxfp_format_get_info(vectors_format(c));
 	const struct mxfp_convert_options options = {
-		.round = round_of(c), .overflow = overflow_of(c, format->format), .exec = &one_thread};
-	const struct mxfp_convert_options exact = {.exec = &one_thread};
+		.size = sizeof options, .round = round_of(c), .overflow = overflow_of(c, format->format)};
 	uint8_t *codes = malloc(input->n * format->storage_bytes);
 	uint32_t *out = calloc(input->n, sizeof *out);
 
-	ck_assert_int_eq(mxfp_convert(codes, format->format, input->at, MXFP_FORMAT_F32, input->n, &options),
+	ck_assert_int_eq(mxfp_convert_array(codes, format->format, input->at, MXFP_FORMAT_F32, input->n, &options, &one_thread),
 	                 MXFP_OK);
 	if (values)
-		ck_assert_int_eq(mxfp_convert(out, MXFP_FORMAT_F32, codes, format->format, input->n, &exact),
+		ck_assert_int_eq(mxfp_convert_array(out, MXFP_FORMAT_F32, codes, format->format, input->n, NULL, &one_thread),
 		                 MXFP_OK);
 	for (size_t i = 0; i < input->n && !values; i++) {
 		uint16_t half;

@@ -6,6 +6,8 @@
 
 #include "interop/vectors.h"
 
+static const struct mxfp_exec one_thread = {.size = sizeof one_thread, .threads = 1};
+
 static bool is_nan(uint32_t f32)
 {
 	return (f32 & 0x7FFFFFFF) > 0x7F800000;
@@ -63,22 +65,20 @@ void vectors_run_pack(struct vector_set *set, struct vector_case *c)
 	enum { COLS = 32 };
 	struct vector_array input = vectors_input(set, c->input), packed = vectors_output(set, c, "packed");
 	struct vector_array values = vectors_output(set, c, "values");
-	const struct mxfp_quantize_options options = {.rule = MXFP_RULE_FLOOR, .exec = &(struct mxfp_exec){.threads = 1}};
+	const struct mxfp_quantize_options options = {.size = sizeof options, .rule = MXFP_RULE_FLOOR};
 
 	for (size_t row = 0; row < input.rows; row++) {
 		uint32_t x[COLS] = {0}, back[COLS];
 		uint8_t codes[COLS / 2], scale;
-		struct mxfp_blocks blocks = {.format = MXFP_FORMAT_MXFP4,
-		                             .rows = 1,
-		                             .cols = COLS,
-		                             .codes = codes,
-		                             .scales = &scale};
+		struct mxfp_blocks blocks = mxfp_blocks_at(MXFP_FORMAT_MXFP4, 1, COLS, codes, &scale);
+		const struct mxfp_matrix source = mxfp_numbers(MXFP_FORMAT_F32, 1, COLS, x);
+		const struct mxfp_result to = mxfp_to_blocks(&blocks), decoded = mxfp_to_numbers(MXFP_FORMAT_F32, back);
 
 		memcpy(x, input.at + row * input.cols, input.cols * sizeof *x);
 		x[COLS - 1] = 0x40C00000;
-		ck_assert_int_eq(mxfp_quantize(&blocks, x, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
+		ck_assert_int_eq(mxfp_quantize(&to, &source, &options, &one_thread), MXFP_OK);
 		const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
-		ck_assert_int_eq(mxfp_dequantize(&matrix, back, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+		ck_assert_int_eq(mxfp_dequantize(&decoded, &matrix, NULL), MXFP_OK);
 		for (size_t i = 0; i < packed.cols; i++) {
 			size_t at = row * packed.cols + i;
 

@@ -9,7 +9,7 @@
 
 enum { NOT_RUN = 0xEE, GGUF_BYTES = 1 + VECTOR_BLOCK / 2 };
 
-static const struct mxfp_exec one_thread = {.threads = 1};
+static const struct mxfp_exec one_thread = {.size = sizeof one_thread, .threads = 1};
 
 /* 11: ggml's ties go to the smaller magnitude, and what rounds to -0 becomes +0; that is our rhz with
    no_negative_zero. 29: MLX's likewise in mxfp4. */
@@ -21,17 +21,17 @@ static bool searches_table(const struct vector_case *c)
 static struct mxfp_quantize_options options_of(const struct vector_case *c)
 {
 	return (struct mxfp_quantize_options){
+		.size = sizeof(struct mxfp_quantize_options),
 		.rule = vectors_rule(c),
 		.round = searches_table(c) ? MXFP_ROUND_RHZ : vectors_round(c),
 		.no_negative_zero = searches_table(c),
-		.exec = &one_thread,
 	};
 }
 
 /* 23: under the scale 00 torchao takes "2^-126 for 2^-127, and RCEIL no scale at all", which leaves zeros. */
 static int excuse_torchao_code(const struct vector_block *b, uint32_t x, uint32_t theirs)
 {
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 	int exponent = vectors_rule(b->c) == MXFP_RULE_RCEIL ? 0 : 1 - VECTOR_BIAS;
 
 	return b->theirs == 0 && theirs == mxfp_minifloat_encode(b->element, x, exponent, &b->rounding, 0, &counts)
@@ -89,7 +89,7 @@ static uint32_t unpack(const uint8_t *packed, unsigned bits, size_t i)
 /* Compares the codes; `agreed` gets what stands after the exceptions. */
 static void compare_codes(struct vector_block *b, const uint32_t *theirs, const uint8_t *packed, uint32_t *agreed)
 {
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 
 	for (size_t i = 0; i < VECTOR_BLOCK; i++) {
 		/* Under another scale than ours the codes must still be right for that scale. */
@@ -135,14 +135,14 @@ static void compare_values(struct vector_block *b, const struct vector_outputs *
 	const uint32_t *values = theirs->values.at + b->row * VECTOR_BLOCK;
 	uint8_t packed[VECTOR_BLOCK] = {0}, scale = (uint8_t)b->theirs;
 	uint32_t ours[VECTOR_BLOCK];
-	struct mxfp_blocks blocks = {
-		.format = vectors_format(b->c), .rows = 1, .cols = VECTOR_BLOCK, .codes = packed, .scales = &scale};
+	const struct mxfp_blocks blocks = mxfp_blocks_at(vectors_format(b->c), 1, VECTOR_BLOCK, packed, &scale);
+	const struct mxfp_result decoded = mxfp_to_numbers(MXFP_FORMAT_F32, ours);
 
 	for (size_t bit = 0; bit < VECTOR_BLOCK * b->element->bits; bit++)
 		packed[bit / 8] |=
 			(uint8_t)((codes[bit / b->element->bits] >> bit % b->element->bits & 1) << bit % 8);
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
-	ck_assert_int_eq(mxfp_dequantize(&matrix, ours, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+	ck_assert_int_eq(mxfp_dequantize(&decoded, &matrix, NULL), MXFP_OK);
 	for (size_t i = 0; i < VECTOR_BLOCK; i++) {
 		bool nan = (values[i] & ~MXFP_F32_SIGN) > MXFP_F32_INF;
 		int excuse = VECTOR_NO_EXCUSE;
@@ -189,13 +189,14 @@ static void compare_block_without_non_finite(struct vector_block *b, const struc
 {
 	uint32_t x[VECTOR_BLOCK];
 	uint8_t packed[VECTOR_BLOCK / 2], scale;
-	struct mxfp_blocks blocks = {
-		.format = MXFP_FORMAT_MXFP4, .rows = 1, .cols = VECTOR_BLOCK, .codes = packed, .scales = &scale};
+	struct mxfp_blocks blocks = mxfp_blocks_at(MXFP_FORMAT_MXFP4, 1, VECTOR_BLOCK, packed, &scale);
+	const struct mxfp_matrix source = mxfp_numbers(MXFP_FORMAT_F32, 1, VECTOR_BLOCK, x);
+	const struct mxfp_result to = mxfp_to_blocks(&blocks);
 	bool all_zero = b->has_inf && vectors_by(b->c, "libggml");
 
 	for (size_t i = 0; i < VECTOR_BLOCK; i++)
 		x[i] = all_zero || (b->x[i] & ~MXFP_F32_SIGN) >= MXFP_F32_INF ? 0 : b->x[i];
-	ck_assert_int_eq(mxfp_quantize(&blocks, x, MXFP_FORMAT_F32, 0, options), MXFP_OK);
+	ck_assert_int_eq(mxfp_quantize(&to, &source, options, &one_thread), MXFP_OK);
 	vectors_load_block(b, x, b->row);
 	b->ours = scale;
 	b->set->n_excused[12]++;
@@ -206,17 +207,19 @@ void vectors_run_mx_block(struct vector_set *set, struct vector_case *c)
 {
 	struct vector_array input = vectors_input(set, c->input);
 	const struct mxfp_quantize_options options = options_of(c);
-	struct mxfp_blocks blocks = {.format = vectors_format(c), .rows = input.rows, .cols = VECTOR_BLOCK};
+	const struct mxfp_matrix source = mxfp_numbers(MXFP_FORMAT_F32, input.rows, VECTOR_BLOCK, input.at);
+	struct mxfp_blocks blocks = mxfp_blocks_at(vectors_format(c), input.rows, VECTOR_BLOCK, NULL, NULL);
+	const struct mxfp_result to = mxfp_to_blocks(&blocks);
 	struct vector_outputs theirs = vectors_outputs(set, c);
 	struct mxfp_sizes size;
 	struct vector_block b = {.set = set, .c = c};
 
 	ck_assert_uint_eq(input.cols, VECTOR_BLOCK);
-	ck_assert_int_eq(mxfp_blocks_size(blocks.format, blocks.rows, blocks.cols, &size), MXFP_OK);
+	ck_assert_int_eq(mxfp_blocks_size(&size, blocks.format, blocks.rows, blocks.cols), MXFP_OK);
 	uint8_t *codes = malloc(size.codes_bytes), *scales = malloc(size.scales_bytes);
 	blocks.codes = codes;
 	blocks.scales = scales;
-	ck_assert_int_eq(mxfp_quantize(&blocks, input.at, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
+	ck_assert_int_eq(mxfp_quantize(&to, &source, &options, &one_thread), MXFP_OK);
 	b.element = mxfp_format_get_info(mxfp_format_get_info(blocks.format)->element);
 	b.rounding =
 		(struct mxfp_rounding){.mode = options.round, .no_negative_zero = options.no_negative_zero};

@@ -9,6 +9,8 @@
 
 enum { LENGTH = 16, GGUF_LENGTH = 64, GGUF_BYTES = GGUF_LENGTH / LENGTH + GGUF_LENGTH / 2 };
 
+static const struct mxfp_exec one_thread = {.size = sizeof one_thread, .threads = 1};
+
 /* A case, and what the library makes of its input. */
 struct tensor {
 	struct vector_set *set;
@@ -56,10 +58,9 @@ static float decoded(enum mxfp_format format, uint32_t code)
 
 static uint8_t encoded(enum mxfp_format format, float x)
 {
-	const struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
 	uint8_t code;
 
-	ck_assert_int_eq(mxfp_convert(&code, format, &x, MXFP_FORMAT_F32, 1, &options), MXFP_OK);
+	ck_assert_int_eq(mxfp_convert_array(&code, format, &x, MXFP_FORMAT_F32, 1, NULL, &one_thread), MXFP_OK);
 	return code;
 }
 
@@ -175,7 +176,8 @@ static void compare_values(const struct tensor *t, const struct vector_array *va
 	uint32_t *ours = calloc(t->x.n, sizeof *ours);
 
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&t->ours);
-	ck_assert_int_eq(mxfp_dequantize(&matrix, ours, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+	const struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, ours);
+	ck_assert_int_eq(mxfp_dequantize(&result, &matrix, NULL), MXFP_OK);
 	for (size_t i = 0; i < values->n; i++)
 		compare(t, i, t->x.at[i], ours[i], values->at[i], VECTOR_NO_EXCUSE);
 	free(ours);
@@ -205,7 +207,8 @@ static void compare_dequantized(const struct tensor *t)
 	uint32_t *ours = calloc(t->x.n, sizeof *ours);
 
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&t->ours);
-	ck_assert_int_eq(mxfp_dequantize(&matrix, ours, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+	const struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, ours);
+	ck_assert_int_eq(mxfp_dequantize(&result, &matrix, NULL), MXFP_OK);
 	for (size_t i = 0; i < theirs->n; i++)
 		compare(t, i, t->x.at[i], ours[i], theirs->at[i], excuse_dequantized(t, i, theirs->at[i]));
 	free(ours);
@@ -235,14 +238,16 @@ static void compare_tensor_scale(const struct tensor *t, const struct vector_arr
 
 static void quantize(struct tensor *t)
 {
-	const struct mxfp_quantize_options options = {.recipe = recipe_of(t->c), .exec = &(struct mxfp_exec){.threads = 1}};
+	const struct mxfp_quantize_options options = {.size = sizeof options, .recipe = recipe_of(t->c)};
+	const struct mxfp_matrix source = mxfp_numbers(MXFP_FORMAT_F32, t->x.rows, t->x.cols, t->x.at);
+	const struct mxfp_result result = mxfp_to_blocks(&t->ours);
 	struct mxfp_sizes size;
 
-	t->ours = (struct mxfp_blocks){.format = MXFP_FORMAT_NVFP4, .rows = t->x.rows, .cols = t->x.cols};
-	ck_assert_int_eq(mxfp_blocks_size(MXFP_FORMAT_NVFP4, t->x.rows, t->x.cols, &size), MXFP_OK);
+	t->ours = mxfp_blocks_at(MXFP_FORMAT_NVFP4, t->x.rows, t->x.cols, NULL, NULL);
+	ck_assert_int_eq(mxfp_blocks_size(&size, MXFP_FORMAT_NVFP4, t->x.rows, t->x.cols), MXFP_OK);
 	t->ours.codes = t->packed = malloc(size.codes_bytes);
 	t->ours.scales = t->scales = malloc(size.scales_bytes);
-	ck_assert_int_eq(mxfp_quantize(&t->ours, t->x.at, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
+	ck_assert_int_eq(mxfp_quantize(&result, &source, &options, &one_thread), MXFP_OK);
 	t->amax = largest(&t->x, 0, t->x.n);
 }
 
@@ -271,14 +276,14 @@ void vectors_run_nvfp4(struct vector_set *set, struct vector_case *c)
 /* The scale that the recipe ggml gives a block of largest magnitude `amax`. */
 static uint8_t ggml_scale(float amax)
 {
-	const struct mxfp_exec exec = {.threads = 1};
-	const struct mxfp_quantize_options options = {.recipe = MXFP_RECIPE_GGML, .exec = &exec};
+	const struct mxfp_quantize_options options = {.size = sizeof options, .recipe = MXFP_RECIPE_GGML};
 	const float x[LENGTH] = {amax};
 	uint8_t codes[LENGTH / 2], scale = 0;
-	struct mxfp_blocks blocks = {
-		.format = MXFP_FORMAT_NVFP4, .rows = 1, .cols = LENGTH, .codes = codes, .scales = &scale};
+	const struct mxfp_matrix source = mxfp_numbers(MXFP_FORMAT_F32, 1, LENGTH, x);
+	struct mxfp_blocks blocks = mxfp_blocks_at(MXFP_FORMAT_NVFP4, 1, LENGTH, codes, &scale);
+	const struct mxfp_result result = mxfp_to_blocks(&blocks);
 
-	if (mxfp_quantize(&blocks, x, MXFP_FORMAT_F32, 0, &options) != MXFP_OK)
+	if (mxfp_quantize(&result, &source, &options, &one_thread) != MXFP_OK)
 		ck_abort_msg("cannot quantize a block");
 	return scale;
 }
@@ -309,7 +314,7 @@ static int excuse_ue4m3(float v, uint32_t theirs)
 
 void vectors_run_ue4m3(struct vector_set *set, struct vector_case *c)
 {
-	const struct mxfp_convert_options rna = {.round = MXFP_ROUND_RNA, .exec = &(struct mxfp_exec){.threads = 1}};
+	const struct mxfp_convert_options rna = {.size = sizeof rna, .round = MXFP_ROUND_RNA};
 	struct vector_array input = vectors_input(set, c->input), codes = vectors_output(set, c, "codes");
 
 	for (size_t i = 0; i < codes.n; i++) {
@@ -323,7 +328,7 @@ void vectors_run_ue4m3(struct vector_set *set, struct vector_case *c)
 		if (amax > 0) {
 			ours = ggml_scale(amax);
 		} else {
-			mxfp_convert(&ours, MXFP_FORMAT_UE4M3, &v, MXFP_FORMAT_F32, 1, &rna);
+			mxfp_convert_array(&ours, MXFP_FORMAT_UE4M3, &v, MXFP_FORMAT_F32, 1, &rna, &one_thread);
 			/* The notes: "negative -> 0"; NaN here. */
 			excuse = v < 0 && theirs == 0 ? VECTOR_NOTES
 			         : v > 0              ? excuse_ue4m3(v, theirs)

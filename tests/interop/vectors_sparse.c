@@ -34,15 +34,17 @@ void vectors_run_sparse24(struct vector_set *set, struct vector_case *c)
 	struct vector_array input = vectors_input(set, c->input), values = vectors_output(set, c, "values");
 	uint16_t *dense = halves(&input), *pruned = malloc(input.n * sizeof *pruned);
 	struct mxfp_sparse ours = {
-		.format = MXFP_FORMAT_F16, .sparsity = {2, 4}, .rows = input.rows, .cols = input.cols};
+		.size = sizeof ours, .format = MXFP_FORMAT_F16, .sparsity = {2, 4}, .rows = input.rows, .cols = input.cols};
+	const struct mxfp_matrix source = mxfp_numbers(MXFP_FORMAT_F16, input.rows, input.cols, dense);
+	const struct mxfp_result left = mxfp_to_numbers(MXFP_FORMAT_F16, pruned);
 	struct mxfp_sparse_sizes sizes;
 
-	ck_assert_int_eq(mxfp_sparse_size(ours.format, ours.sparsity, ours.rows, ours.cols, &sizes), MXFP_OK);
+	ck_assert_int_eq(mxfp_sparse_size(&sizes, ours.format, ours.sparsity, ours.rows, ours.cols), MXFP_OK);
 	ck_assert_uint_eq(values.n * sizeof *dense, sizes.codes_bytes);
 	uint16_t *codes = malloc(sizes.codes_bytes);
 	ours.codes = codes;
 	ours.masks = malloc(sizes.masks_bytes);
-	ck_assert_int_eq(mxfp_sparse_prune(&ours, pruned, 0, dense, 0, NULL), MXFP_OK);
+	ck_assert_int_eq(mxfp_sparse_prune(&ours, &left, &source, NULL), MXFP_OK);
 	ck_assert_int_eq(mxfp_sparse_compress(&ours, dense, 0, NULL), MXFP_OK);
 	for (size_t i = 0; i < input.n; i++)
 		vectors_compare(set, c, &(struct vector_pair){i, dense[i], pruned[i], dense[i], VECTOR_NO_EXCUSE});

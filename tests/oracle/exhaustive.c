@@ -22,6 +22,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "internal.h"
 #include "oracle/exhaustive.h"
 #include "mxfp/isa.h"
 
@@ -79,6 +80,13 @@ void exhaustive_wrong(const struct exhaustive_case *c, atomic_uint *n_wrong, con
 		printf("%s %s to %s, %s %s%s: wrong %s %08" PRIX32 "\n", c->tier, mxfp_format_get_info(c->src_format)->name,
 		       mxfp_format_get_info(c->dst_format)->name, mode_name(c), overflow_name(c),
 		       c->rounding.no_negative_zero ? " no -0" : "", what, number);
+}
+
+void exhaustive_run(const struct exhaustive_case *c, size_t n, void (*run)(void *context, size_t i), void *context)
+{
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = c->workers};
+
+	mxfp_parallel_for(&exec, n, run, context);
 }
 
 /* What a case is called, in the output and in the record. */

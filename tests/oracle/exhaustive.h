@@ -50,6 +50,9 @@ void exhaustive_nvfp4(const struct exhaustive_case *tiers, size_t n, enum mxfp_r
 void exhaustive_function(const struct exhaustive_case *tiers, size_t n, enum mxfp_function function, size_t every,
                          struct exhaustive_result *results);
 
+/* Calls run(context, i) for every i < n on the case's workers. */
+void exhaustive_run(const struct exhaustive_case *c, size_t n, void (*run)(void *context, size_t i), void *context);
+
 /* Converts a piece by the case's kernel, or the reference's. */
 void exhaustive_convert(const struct exhaustive_case *c, const struct mxfp_kernels *table,
                         struct mxfp_convert_job *job);

@@ -59,7 +59,7 @@ static size_t compare(const struct sweep *s, struct mxfp_counts *want)
 static void run_piece(void *context, size_t piece)
 {
 	const struct sweep *s = context;
-	struct mxfp_counts counts = {0}, want = {0};
+	struct mxfp_counts counts = {.size = sizeof counts}, want = {.size = sizeof want};
 	struct mxfp_convert_job job = {.dst = codes, .src = numbers, .n = PIECE, .counts = &counts};
 
 	for (uint32_t i = 0; i < PIECE; i++)
@@ -80,7 +80,7 @@ struct exhaustive_result exhaustive_f32(const struct exhaustive_case *c, const s
 
 	for (size_t group = 0; group < N_GROUPS; group++) {
 		s.first_piece = group * (N_PIECES / N_GROUPS);
-		mxfp_parallel_for(&(struct mxfp_exec){.threads = c->workers}, N_PIECES / N_GROUPS, run_piece, &s);
+		exhaustive_run(c, N_PIECES / N_GROUPS, run_piece, &s);
 		if (isatty(STDERR_FILENO))
 			fprintf(stderr, "\r%s %zu/%d ", oracle->format->name, group + 1, N_GROUPS);
 	}

@@ -62,8 +62,7 @@ void exhaustive_function(const struct exhaustive_case *tiers, size_t n, enum mxf
 	for (; s.first_piece < pieces; s.first_piece += group) {
 		if (isatty(STDERR_FILENO))
 			fprintf(stderr, "\r%zu/%zu ", s.first_piece, pieces);
-		mxfp_parallel_for(&(struct mxfp_exec){.threads = tiers->workers},
-		                  pieces - s.first_piece < group ? pieces - s.first_piece : group, run_piece, &s);
+		exhaustive_run(tiers, pieces - s.first_piece < group ? pieces - s.first_piece : group, run_piece, &s);
 	}
 	printf("%s: MPFR decided %u\n", mxfp_option_name(MXFP_OPTION_FUNCTION, (int)function), n_undecided);
 	for (size_t tier = 0; tier < n; tier++)

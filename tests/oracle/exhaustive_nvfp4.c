@@ -52,7 +52,7 @@ static uint8_t byte_at_four(enum mxfp_recipe recipe, const struct mxfp_nvfp4_ten
 {
 	const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE};
 	const uint32_t one_and_half = UINT32_C(0x3FC00000);
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 
 	if (recipe == MXFP_RECIPE_MODELOPT_4OVER6)
 		return mxfp_nvfp4_block_scale_ref(recipe, t, mxfp_f32_mul(one_and_half, amax));
@@ -120,7 +120,7 @@ static void run_piece(void *context, size_t piece)
 	uint8_t scales[N_BLOCKS], codes[N_BLOCKS * BLOCK / 2];
 	bool wrong[EXHAUSTIVE_MAX_TIERS] = {false};
 	struct expected expected;
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 	struct mxfp_quantize_job job = job_of(s, x, N_BLOCKS, codes, scales, &counts);
 
 	for (uint32_t i = 0; i < PIECE; i++) {
@@ -177,8 +177,7 @@ void exhaustive_nvfp4(const struct exhaustive_case *tiers, size_t n, enum mxfp_r
 	struct sweep s = {.tiers = tiers, .n_tiers = n, .recipe = recipe, .every = every, .n_wrong = n_wrong};
 	size_t pieces = (F32_INF / PIECE + every - 1) / every;
 
-	mxfp_parallel_for(&(struct mxfp_exec){.threads = tiers->workers}, pieces,
-	                  recipe == MXFP_RECIPE_TORCHAO_1 || recipe == MXFP_RECIPE_GGML ? run_blocks : run_piece, &s);
+	exhaustive_run(tiers, pieces, recipe == MXFP_RECIPE_TORCHAO_1 || recipe == MXFP_RECIPE_GGML ? run_blocks : run_piece, &s);
 	for (size_t tier = 0; tier < n; tier++)
 		results[tier] = (struct exhaustive_result){(uint64_t)pieces * PIECE, n_wrong[tier]};
 }

@@ -26,7 +26,7 @@ static _Thread_local uint32_t codes[PIECE], want_codes[PIECE]; /* of any width *
 static void compare(const struct duel *d, const struct exhaustive_case *c, size_t n, uint64_t first_index,
                     uint32_t number)
 {
-	struct mxfp_counts counts = {0}, want = {0};
+	struct mxfp_counts counts = {.size = sizeof counts}, want = {.size = sizeof want};
 	struct mxfp_convert_job job = {.dst = codes, .src = numbers, .n = n, .first_index = first_index, .counts = &counts};
 
 	exhaustive_convert(c, c->table, &job);
@@ -57,7 +57,7 @@ struct exhaustive_result exhaustive_sample(const struct exhaustive_case *c)
 	atomic_uint n_wrong = 0;
 	struct duel d = {.c = c, .n_wrong = &n_wrong};
 
-	mxfp_parallel_for(&(struct mxfp_exec){.threads = c->workers}, N_SAMPLES, run_sample, &d);
+	exhaustive_run(c, N_SAMPLES, run_sample, &d);
 	return (struct exhaustive_result){(uint64_t)PIECE * N_SAMPLES, n_wrong};
 }
 
@@ -107,6 +107,6 @@ struct exhaustive_result exhaustive_narrow(const struct exhaustive_case *c)
 	};
 	size_t pieces = d.n_numbers / PIECE + (d.n_numbers % PIECE != 0);
 
-	mxfp_parallel_for(&(struct mxfp_exec){.threads = c->workers}, pieces * N_OPTIONS, run_narrow, &d);
+	exhaustive_run(c, pieces * N_OPTIONS, run_narrow, &d);
 	return (struct exhaustive_result){d.n_numbers * N_OPTIONS, n_wrong};
 }

@@ -21,8 +21,9 @@ struct matrix matrix_of(enum mxfp_format format, size_t rows, size_t cols, size_
 	struct matrix m = {.rows = rows, .cols = cols, .stride = cols + gap, .src_format = MXFP_FORMAT_F32};
 	struct mxfp_sizes size;
 
-	ck_assert_int_eq((int)mxfp_blocks_size(format, rows, cols, &size), (int)MXFP_OK);
+	ck_assert_int_eq((int)mxfp_blocks_size(&size, format, rows, cols), (int)MXFP_OK);
 	m.blocks = (struct mxfp_blocks){
+		.size = sizeof m.blocks,
 		.format = format,
 		.rows = rows,
 		.cols = cols,
@@ -103,6 +104,14 @@ void matrix_fill(struct matrix *m, struct random *r)
 			else
 				memcpy((uint8_t *)m->src + 2 * i, &half, 2);
 		}
+}
+
+struct mxfp_matrix matrix_source(const struct matrix *m)
+{
+	struct mxfp_matrix source = mxfp_numbers(m->src_format, m->rows, m->cols, m->src);
+
+	source.stride = m->stride;
+	return source;
 }
 
 void matrix_check_gaps(const uint8_t *bytes, size_t n, size_t row_bytes, size_t stride)

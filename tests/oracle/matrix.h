@@ -35,6 +35,9 @@ enum { MATRIX_N_ORDINARY = 4, MATRIX_N_SHAPES = 10 };
 /* Fills the source with blocks of every shape and of many sizes. */
 void matrix_fill(struct matrix *m, struct random *r);
 
+/* The source, as mxfp_quantize() takes it. */
+struct mxfp_matrix matrix_source(const struct matrix *m);
+
 /* Fails if one of n bytes that no row owns has changed; the last one is beyond the rows. */
 void matrix_check_gaps(const uint8_t *bytes, size_t n, size_t row_bytes, size_t stride);
 

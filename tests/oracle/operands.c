@@ -222,7 +222,7 @@ static void fill_numbers(struct random *r, const struct operand_range *range, st
 {
 	const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE, .overflow = MXFP_OVERFLOW_OVF};
 	const struct mxfp_format_info *f = mxfp_format_get_info(o->matrix.format);
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 	enum shape shape = SHAPE_ANY;
 	bool special = false;
 	uint32_t x = 0;
@@ -265,7 +265,7 @@ struct operand operand_of(struct random *r, const struct operand_range *range, e
                           size_t cols, size_t gap)
 {
 	const struct mxfp_format_info *f = mxfp_format_get_info(format);
-	struct operand o = {.matrix = {.format = format, .rows = rows, .cols = cols}};
+	struct operand o = {.matrix = {.size = sizeof o.matrix, .format = format, .rows = rows, .cols = cols}};
 	struct mxfp_sizes size = {0};
 
 	if (f->kind != MXFP_KIND_BLOCK) {
@@ -275,7 +275,7 @@ struct operand operand_of(struct random *r, const struct operand_range *range, e
 		fill_numbers(r, range, &o);
 		return o;
 	}
-	mxfp_blocks_size(format, rows, cols, &size);
+	mxfp_blocks_size(&size, format, rows, cols);
 	o.matrix.stride = size.codes_row_bytes + gap;
 	o.matrix.scales_stride = size.scales_row_bytes + gap;
 	o.data_bytes = span(rows, o.matrix.stride, size.codes_row_bytes);

@@ -155,7 +155,7 @@ static uint32_t to_bf16(const struct mxfp_gemm_ref_job *job, const struct oracle
                         uint64_t pass)
 {
 	const struct mxfp_rounding rounding = {.mode = job->psum_round};
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 	uint32_t random = mxfp_philox_word(job->seed, job->stream + pass, index);
 
 	return oracle_decode(bf16->format, oracle_encode(bf16, c, 0, &rounding, random, &counts));

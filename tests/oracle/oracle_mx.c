@@ -40,7 +40,7 @@ static int least_that_holds(const struct oracle *element, mpfr_srcptr amax)
 static int least_that_fits(const struct oracle *element, mpfr_srcptr amax)
 {
 	MPFR_DECL_INIT(scaled, 64);
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 	int s = exponent_of(amax) - exponent_of(element->magnitude[element->n - 1]) - 4;
 
 	do {
@@ -124,7 +124,7 @@ int oracle_scale_clamp(int s)
 /* fl32(fl32(x * 2^-s0) - decode(q) * 2^(s - s0)), q the rne code of x * 2^-s. */
 static uint32_t difference(const struct oracle *element, uint32_t x, int s, int s0)
 {
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 	uint32_t q = oracle_encode(element, x, s, &rne, 0, &counts);
 	MPFR_DECL_INIT(y, 24);
 	MPFR_DECL_INIT(decoded, 24);
@@ -217,7 +217,7 @@ static bool overflows_bf16(uint32_t bits)
 /* An element as the block sees it: rounded to bf16 if that is asked for, then Inf replaced. */
 static uint32_t seen(uint32_t x, const struct oracle *bf16, const struct mxfp_quantize_options *o)
 {
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 
 	if (o->via_bf16)
 		x = oracle_decode(bf16->format, oracle_encode(bf16, x, 0, &rne, 0, &counts));

@@ -104,7 +104,7 @@ void oracle_nvfp4_clear(struct oracle_nvfp4 *o)
 
 static uint8_t to_scale(const struct oracle_nvfp4 *o, uint32_t x, const struct mxfp_rounding *rounding)
 {
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 
 	return (uint8_t)oracle_encode(&o->ue4m3, x, 0, rounding, 0, &counts);
 }
@@ -251,7 +251,7 @@ static uint32_t candidate_error(const struct oracle_nvfp4 *o, uint32_t tensor_am
                                 const uint32_t x[NVFP4_BLOCK])
 {
 	uint32_t d[NVFP4_BLOCK], s = encode_scale(o, tensor_amax), sf = value_of_scale(o, scale);
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 	bool divides;
 
 	if (o->recipe == MXFP_RECIPE_MODELOPT_4OVER6) {
@@ -298,7 +298,7 @@ void oracle_nvfp4_block(struct oracle_nvfp4_block *block, const struct oracle_nv
 	}
 	block->scale = chosen_scale(o, tensor_amax, amax, in);
 	for (size_t i = 0; i < n; i++) {
-		struct mxfp_counts mine = {0};
+		struct mxfp_counts mine = {.size = sizeof mine};
 		uint32_t random = options->round == MXFP_ROUND_SR
 		                          ? mxfp_philox_word(options->seed, options->stream, index + i)
 		                          : 0;

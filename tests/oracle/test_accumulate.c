@@ -112,7 +112,9 @@ TEST_LOOP(reduce, 7)
 			.n = n, .dst = (float *)(void *)by_ref,
 		};
 		const struct mxfp_accumulate_options o = {
-			.round = random_below(&r, 2) == 0 ? MXFP_ROUND_RNE : MXFP_ROUND_SR, .seed = random_u64(&r),
+			.size = sizeof o,
+			.round = random_below(&r, 2) == 0 ? MXFP_ROUND_RNE : MXFP_ROUND_SR,
+			.seed = random_u64(&r),
 			.stream = random_u64(&r), .first_index = random_u64(&r) >> 2,
 		};
 
@@ -123,12 +125,12 @@ TEST_LOOP(reduce, 7)
 				if (narrow)
 					word[b][i] = (uint32_t)half[b][i] << 16;
 			}
-		assert_status(mxfp_reduce(got, MXFP_FORMAT_F32, job.src, job.src_format, n_src, n, NULL), MXFP_OK);
-		assert_status(mxfp_reduce(got_half, MXFP_FORMAT_BF16, job.src, job.src_format, n_src, n, &o), MXFP_OK);
+		assert_status(mxfp_sum_arrays(got, MXFP_FORMAT_F32, job.src, n_src, job.src_format, n, NULL, NULL), MXFP_OK);
+		assert_status(mxfp_sum_arrays(got_half, MXFP_FORMAT_BF16, job.src, n_src, job.src_format, n, &o, NULL), MXFP_OK);
 		mxfp_reduce_ref(&job);
 		for (size_t i = 0; i < n; i++) {
 			const struct mxfp_rounding rounding = {.mode = o.round, .overflow = MXFP_OVERFLOW_OVF};
-			struct mxfp_counts counts = {0};
+			struct mxfp_counts counts = {.size = sizeof counts};
 			uint32_t x[BUFFERS_MAX];
 
 			for (size_t b = 0; b < n_src; b++)
@@ -165,8 +167,8 @@ TEST(reduce_in_any_order_where_it_is_exact)
 			turned[b] = src[(b * 5 + 3) % n_src];
 		for (size_t b = 0; n_src % 5 == 0 && b < n_src; b++)
 			turned[b] = src[n_src - 1 - b];
-		assert_status(mxfp_reduce(&first, MXFP_FORMAT_F32, src, MXFP_FORMAT_F32, n_src, 1, NULL), MXFP_OK);
-		assert_status(mxfp_reduce(&second, MXFP_FORMAT_F32, turned, MXFP_FORMAT_F32, n_src, 1, NULL), MXFP_OK);
+		assert_status(mxfp_sum_arrays(&first, MXFP_FORMAT_F32, src, n_src, MXFP_FORMAT_F32, 1, NULL, NULL), MXFP_OK);
+		assert_status(mxfp_sum_arrays(&second, MXFP_FORMAT_F32, turned, n_src, MXFP_FORMAT_F32, 1, NULL, NULL), MXFP_OK);
 		ck_assert_msg(first == second, "%08" PRIX32 " and %08" PRIX32, first, second);
 	}
 	suite_compared(suite_share(2000));
@@ -203,11 +205,14 @@ TEST_LOOP(accumulate, MXFP_N_FORMATS)
 	for (int round = 0; round < 40; round++) {
 		const size_t cols = 1 + random_below(&r, COLS), n = ROWS * cols;
 		const struct mxfp_matrix src = {
-			.format = info->format, .rows = ROWS, .cols = cols, .data = codes, .scales = scales, .tensor_scale = 0.375F,
-			.tensor_scale_divides = round % 2 != 0,
+			.size = sizeof src, .format = info->format, .rows = ROWS, .cols = cols, .data = codes, .scales = scales,
+			.tensor_scale = 0.375F, .tensor_scale_divides = round % 2 != 0,
 		};
 		const struct mxfp_accumulate_options o = {
-			.round = round % 3 == 0 ? MXFP_ROUND_SR : MXFP_ROUND_RNE, .seed = random_u64(&r), .stream = random_u64(&r),
+			.size = sizeof o,
+			.round = round % 3 == 0 ? MXFP_ROUND_SR : MXFP_ROUND_RNE,
+			.seed = random_u64(&r),
+			.stream = random_u64(&r),
 			.first_index = random_u64(&r) >> 1,
 		};
 
@@ -215,8 +220,9 @@ TEST_LOOP(accumulate, MXFP_N_FORMATS)
 			codes[i] = (uint8_t)random_u64(&r);
 		for (size_t i = 0; i < sizeof scales; i++)
 			scales[i] = (uint8_t)random_u64(&r);
+		const struct mxfp_result numbers = mxfp_to_numbers(MXFP_FORMAT_F32, decoded);
 		if (info->kind == MXFP_KIND_BLOCK)
-			assert_status(mxfp_dequantize(&src, decoded, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+			assert_status(mxfp_dequantize(&numbers, &src, NULL), MXFP_OK);
 		else
 			for (size_t i = 0; i < n; i++)
 				decoded[i] = mxfp_ref_load(info, codes, i);
@@ -226,11 +232,13 @@ TEST_LOOP(accumulate, MXFP_N_FORMATS)
 		}
 		memcpy(dst, before, sizeof dst);
 		memcpy(dst_half, before_half, sizeof dst_half);
-		assert_status(mxfp_accumulate(&src, dst, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
-		assert_status(mxfp_accumulate(&src, dst_half, MXFP_FORMAT_BF16, 0, &o), MXFP_OK);
+		const struct mxfp_result sum = mxfp_to_numbers(MXFP_FORMAT_F32, dst);
+		const struct mxfp_result sum_half = mxfp_to_numbers(MXFP_FORMAT_BF16, dst_half);
+		assert_status(mxfp_accumulate(&sum, &src, NULL, NULL), MXFP_OK);
+		assert_status(mxfp_accumulate(&sum_half, &src, &o, NULL), MXFP_OK);
 		for (size_t i = 0; i < n; i++) {
 			const struct mxfp_rounding rounding = {.mode = o.round, .overflow = MXFP_OVERFLOW_OVF};
-			struct mxfp_counts counts = {0};
+			struct mxfp_counts counts = {.size = sizeof counts};
 			const uint32_t want = add(before[i], decoded[i]);
 			const uint32_t want_half =
 				oracle_encode(&bf16, add((uint32_t)before_half[i] << 16, decoded[i]), 0, &rounding,

@@ -31,6 +31,7 @@ static const struct oracle *nth_case(int i, struct mxfp_convert_options *options
 	struct random r = {suite_seed() ^ (uint64_t)i};
 
 	*options = (struct mxfp_convert_options){
+		.size = sizeof(struct mxfp_convert_options),
 		.round = (enum mxfp_round)(i / 2 % N_MODES),
 		.overflow = (enum mxfp_overflow)(i % 2),
 		.seed = random_u64(&r),
@@ -53,21 +54,31 @@ static uint32_t stored(const struct mxfp_format_info *f, const void *array, size
 	return f->storage_bytes == 1 ? ((const uint8_t *)array)[i] : code;
 }
 
+/* mxfp_convert() of an array, with counts. */
+static enum mxfp_status convert(void *dst, enum mxfp_format dst_format, const void *src, enum mxfp_format src_format, size_t n,
+                                const struct mxfp_convert_options *options, struct mxfp_counts *counts,
+                                const struct mxfp_exec *exec)
+{
+	const struct mxfp_matrix numbers = mxfp_numbers(src_format, 1, n, src);
+	struct mxfp_result result = mxfp_to_numbers(dst_format, dst);
+
+	result.counts = counts;
+	return mxfp_convert(&result, &numbers, options, exec);
+}
+
 /* Converts n numbers, fails if a code, the counts or a byte beyond the end is not what it must be. */
 static void compare(const struct oracle *o, const void *src, enum mxfp_format src_format, size_t n,
                     const struct mxfp_convert_options *options)
 {
 	const struct mxfp_format_info *to = o->format, *from = mxfp_format_get_info(src_format);
 	const struct mxfp_rounding r = {options->round, options->overflow, options->no_negative_zero, 0, 0};
-	struct mxfp_convert_options with_counts = *options;
-	struct mxfp_counts counts = {0, 1, 2, 3, 4, 5}, want_counts = counts;
+	struct mxfp_counts counts = {sizeof counts, 1, 2, 3, 4, 5}, want_counts = counts;
 	size_t bytes = n * to->storage_bytes;
 	uint8_t *dst = malloc(bytes + 1);
 
 	ck_assert_ptr_nonnull(dst);
 	dst[bytes] = 0xA5;
-	with_counts.counts = &counts;
-	assert_status(mxfp_convert(dst, to->format, src, src_format, n, &with_counts), MXFP_OK);
+	assert_status(convert(dst, to->format, src, src_format, n, options, &counts, NULL), MXFP_OK);
 	for (size_t i = 0; i < n; i++) {
 		uint32_t x = oracle_decode(from, stored(from, src, i));
 		uint32_t random = r.mode == MXFP_ROUND_SR ?
@@ -208,11 +219,10 @@ TEST_LOOP(intervals_hold_on_both_sides_of_every_threshold, N_CASES)
 		struct thresholds t;
 		thresholds_init(&t, o, &r, negative != 0);
 		for (size_t i = 1; i < t.n; i++) {
-			struct mxfp_counts counts = {0}, want = {0};
+			struct mxfp_counts counts = {.size = sizeof counts}, want = {.size = sizeof want};
 			uint32_t first = t.interval[i].start - 1, src[2] = {first | negative << 31, (first + 1) | negative << 31};
 			uint8_t codes[2];
-			options.counts = &counts;
-			mxfp_convert(codes, o->format->format, src, MXFP_FORMAT_F32, 2, &options);
+			convert(codes, o->format->format, src, MXFP_FORMAT_F32, 2, &options, &counts, NULL);
 			if (thresholds_mismatch(&t, o->format, first, codes, 2, &want) != 2 ||
 			    memcmp(&counts, &want, sizeof want) != 0)
 				ck_abort_msg("%s at %08" PRIX32 ": %X %X", o->format->name, first, codes[0], codes[1]);
@@ -227,7 +237,7 @@ TEST(wrong_thresholds_are_caught)
 {
 	const struct oracle *o = oracle_of(MXFP_FORMAT_E4M3);
 	const struct mxfp_rounding r = {0};
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 	struct thresholds t;
 	enum { N = 1000 };
 	uint32_t src[N];
@@ -239,7 +249,7 @@ TEST(wrong_thresholds_are_caught)
 		uint32_t first = interval->start - N / 2;
 		for (uint32_t k = 0; k < N; k++)
 			src[k] = first + k;
-		mxfp_convert(codes, MXFP_FORMAT_E4M3, src, MXFP_FORMAT_F32, N, NULL);
+		mxfp_convert_array(codes, MXFP_FORMAT_E4M3, src, MXFP_FORMAT_F32, N, NULL, NULL);
 		ck_assert_uint_eq(thresholds_mismatch(&t, o->format, first, codes, N, &counts), N);
 		if (interval->code == interval[-1].code)
 			continue; /* it differs from the one before in what it counts as */
@@ -261,21 +271,18 @@ TEST(pieces_and_threads_do_not_matter)
 	enum { N = 300001 };
 	static uint32_t src[N];
 	static uint8_t whole[N], part[N];
-	struct mxfp_counts counts = {0}, part_counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts}, part_counts = {.size = sizeof part_counts};
 	struct mxfp_convert_options options;
 
 	random_inputs(src, N, suite_seed());
 	nth_case(N_MODES * 2 * MXFP_FORMAT_E4M3 + 2 * MXFP_ROUND_SR, &options);
 	ck_assert_int_eq((int)options.round, (int)MXFP_ROUND_SR);
-	options.exec = &(struct mxfp_exec){.threads = 1};
-	options.counts = &counts;
-	mxfp_convert(whole, MXFP_FORMAT_E4M3, src, MXFP_FORMAT_F32, N, &options);
+	const struct mxfp_exec one = {.size = sizeof one, .threads = 1};
+	convert(whole, MXFP_FORMAT_E4M3, src, MXFP_FORMAT_F32, N, &options, &counts, &one);
 	for (unsigned threads = 0; threads < 5; threads++) {
-		struct mxfp_counts again = {0};
-		struct mxfp_convert_options threaded = options;
-		threaded.exec = &(struct mxfp_exec){.threads = threads};
-		threaded.counts = &again;
-		mxfp_convert(part, MXFP_FORMAT_E4M3, src, MXFP_FORMAT_F32, N, &threaded);
+		struct mxfp_counts again = {.size = sizeof again};
+		const struct mxfp_exec exec = {.size = sizeof exec, .threads = threads};
+		convert(part, MXFP_FORMAT_E4M3, src, MXFP_FORMAT_F32, N, &options, &again, &exec);
 		ck_assert_mem_eq(part, whole, N);
 		ck_assert_mem_eq(&again, &counts, sizeof counts);
 	}
@@ -283,8 +290,7 @@ TEST(pieces_and_threads_do_not_matter)
 		struct mxfp_convert_options piece = options;
 		n = n < N - start ? n : N - start;
 		piece.first_index += start;
-		piece.counts = &part_counts;
-		mxfp_convert(part + start, MXFP_FORMAT_E4M3, src + start, MXFP_FORMAT_F32, n, &piece);
+		convert(part + start, MXFP_FORMAT_E4M3, src + start, MXFP_FORMAT_F32, n, &piece, &part_counts, &one);
 	}
 	ck_assert_mem_eq(part, whole, N);
 	ck_assert_mem_eq(&part_counts, &counts, sizeof counts);
@@ -296,12 +302,12 @@ TEST(stochastic_rounding_is_unbiased)
 	enum { N = 1 << 16 };
 	static float src[N];
 	static uint8_t codes[N];
-	struct mxfp_convert_options options = {.round = MXFP_ROUND_SR, .seed = suite_seed()};
+	struct mxfp_convert_options options = {.size = sizeof options, .round = MXFP_ROUND_SR, .seed = suite_seed()};
 	int up = 0;
 
 	for (int i = 0; i < N; i++)
 		src[i] = 1.03125f;
-	mxfp_convert(codes, MXFP_FORMAT_E4M3, src, MXFP_FORMAT_F32, N, &options);
+	mxfp_convert_array(codes, MXFP_FORMAT_E4M3, src, MXFP_FORMAT_F32, N, &options, NULL);
 	for (int i = 0; i < N; i++) {
 		ck_assert(codes[i] == 0x38 || codes[i] == 0x39);
 		up += codes[i] == 0x39;
@@ -319,7 +325,7 @@ TEST(unaligned_arrays_are_allowed)
 
 	random_inputs(numbers, N, suite_seed());
 	memcpy(src + 1, numbers, sizeof numbers);
-	mxfp_convert(want, MXFP_FORMAT_F16, numbers, MXFP_FORMAT_F32, N, NULL);
-	mxfp_convert(dst + 1, MXFP_FORMAT_F16, src + 1, MXFP_FORMAT_F32, N, NULL);
+	mxfp_convert_array(want, MXFP_FORMAT_F16, numbers, MXFP_FORMAT_F32, N, NULL, NULL);
+	mxfp_convert_array(dst + 1, MXFP_FORMAT_F16, src + 1, MXFP_FORMAT_F32, N, NULL, NULL);
 	ck_assert_mem_eq(dst + 1, want, sizeof want);
 }

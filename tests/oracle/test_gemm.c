@@ -316,7 +316,7 @@ static const struct by_hand by_hand[] = {
 static struct mxfp_matrix matrix_of_row(const struct row *row, size_t depth, uint8_t *data, uint8_t *scales)
 {
 	const struct mxfp_format_info *f = mxfp_format_get_info(row->format), *element = mxfp_format_get_info(f->element);
-	struct mxfp_matrix m = {.format = row->format, .rows = 1, .cols = depth, .data = data, .scales = scales};
+	struct mxfp_matrix m = {.size = sizeof m, .format = row->format, .rows = 1, .cols = depth, .data = data, .scales = scales};
 
 	memcpy(&m.tensor_scale, &row->tensor_scale, sizeof m.tensor_scale);
 	for (size_t i = 0; i < MAX_ELEMENTS; i++) {
@@ -340,27 +340,28 @@ static struct mxfp_matrix matrix_of_row(const struct row *row, size_t depth, uin
 static void compare_tiers(const struct by_hand *h, const struct mxfp_matrix *a, const struct mxfp_matrix *w)
 {
 	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++) {
-		const struct mxfp_exec exec = {.threads = 1, .isa = mxfp_isa_name(tier)};
+		const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1, .isa = mxfp_isa_name(tier)};
 		const struct mxfp_gemm_options options = {
+			.size = sizeof options,
 			.acc = h->acc,
 			.pass_k = (unsigned)h->pass,
 			.psum = h->psum,
 			.accumulate = true,
 			.a_format = is_block(a->format) ? a->format : MXFP_FORMAT_F32,
-			.exec = &exec,
 		};
 		float c;
-		struct mxfp_product product = {.a = a, .w = w, .c = &c};
+		const struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, &c);
+		const struct mxfp_product product = {.size = sizeof product, .a = a, .w = w, .c = &result};
 		uint32_t got;
 		size_t bytes;
 
 		if ((mxfp_isa_available() >> tier & 1) == 0)
 			continue;
 		memcpy(&c, &h->c, sizeof c);
-		ck_assert_int_eq(mxfp_gemm_workspace_size(&product, 1, &options, &bytes), MXFP_OK);
+		ck_assert_int_eq(mxfp_gemm_workspace_size(&bytes, &product, 1, &options, &exec), MXFP_OK);
 		void *workspace = malloc(bytes);
 		ck_assert_ptr_nonnull(workspace);
-		ck_assert_int_eq(mxfp_gemm_grouped(&product, 1, &options, workspace, bytes), MXFP_OK);
+		ck_assert_int_eq(mxfp_gemm_grouped(NULL, &product, 1, &options, workspace, bytes, &exec), MXFP_OK);
 		free(workspace);
 		memcpy(&got, &c, sizeof got);
 		ck_assert_msg(got == h->want, "%s, %s: %08" PRIX32 " instead of %08" PRIX32, exec.isa, h->what, got, h->want);

@@ -89,7 +89,8 @@ static void fill(const struct operand *o, size_t rows, uint8_t *codes, uint8_t *
 	}
 	for (size_t i = 0; i < rows * 2; i++)
 		scales[i] = (uint8_t)(SCALE_ONE + o->raised + (i % 2 != 0 ? o->scale : 0));
-	*matrix = (struct mxfp_matrix){.format = o->format, .rows = rows, .cols = K, .data = codes, .scales = scales};
+	*matrix = mxfp_numbers(o->format, rows, K, codes);
+	matrix->scales = scales;
 }
 
 /* Kernels take their loops for the one kind of processor and for the other, whichever this machine has. */
@@ -106,17 +107,18 @@ static void multiply(const char *isa, const struct operand *a, const struct oper
 {
 	static uint8_t codes[2][MOST_ROWS * K], scales[2][MOST_ROWS * 2];
 	static float c[MOST_ROWS * N];
-	const struct mxfp_gemm_options options = {.exec = &(struct mxfp_exec){.threads = 1, .isa = isa}};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1, .isa = isa};
+	const struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, c);
 	struct mxfp_matrix left, right;
-	const struct mxfp_product product = {.a = &left, .w = &right, .c = c};
+	const struct mxfp_product product = {.size = sizeof product, .a = &left, .w = &right, .c = &result};
 	size_t bytes;
 
 	fill(a, m, codes[0], scales[0], &left);
 	fill(w, N, codes[1], scales[1], &right);
-	assert_status(mxfp_gemm_workspace_size(&product, 1, &options, &bytes), MXFP_OK);
+	assert_status(mxfp_gemm_workspace_size(&bytes, &product, 1, NULL, &exec), MXFP_OK);
 	void *workspace = malloc(bytes);
 	ck_assert_ptr_nonnull(workspace);
-	assert_status(mxfp_gemm(&product, &options, workspace, bytes), MXFP_OK);
+	assert_status(mxfp_gemm(&product, NULL, workspace, bytes, &exec), MXFP_OK);
 	free(workspace);
 	for (size_t i = 0; i < m * N; i++)
 		ck_assert_msg(mxfp_f32_bits(c[i]) == want, "%s x %s, %zu rows: C[%zu][%zu] is %08" PRIX32 ", not %08" PRIX32,

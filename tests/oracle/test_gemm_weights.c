@@ -41,17 +41,19 @@ static uint32_t bits_of(const float *x)
 static struct mxfp_matrix quantized(enum mxfp_format format, const float *numbers, size_t rows, size_t cols,
                                     enum mxfp_rule rule)
 {
-	const struct mxfp_quantize_options options = {.rule = rule};
-	struct mxfp_blocks blocks = {.format = format, .rows = rows, .cols = cols};
+	const struct mxfp_quantize_options options = {.size = sizeof options, .rule = rule};
+	const struct mxfp_matrix source = mxfp_numbers(MXFP_FORMAT_F32, rows, cols, numbers);
+	struct mxfp_blocks blocks = mxfp_blocks_at(format, rows, cols, NULL, NULL);
+	const struct mxfp_result result = mxfp_to_blocks(&blocks);
 	struct mxfp_sizes size;
 
-	mxfp_blocks_size(format, rows, cols, &size);
+	mxfp_blocks_size(&size, format, rows, cols);
+	blocks.codes_stride = size.codes_row_bytes;
+	blocks.scales_stride = size.scales_row_bytes;
 	blocks.codes = matrix_allocate(size.codes_bytes);
 	blocks.scales = matrix_allocate(size.scales_bytes);
-	assert_status(mxfp_quantize(&blocks, numbers, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
-	return (struct mxfp_matrix){.format = format, .rows = rows, .cols = cols, .data = blocks.codes,
-	                            .stride = size.codes_row_bytes, .scales = blocks.scales,
-	                            .scales_stride = size.scales_row_bytes};
+	assert_status(mxfp_quantize(&result, &source, &options, NULL), MXFP_OK);
+	return mxfp_blocks_matrix(&blocks);
 }
 
 /* The bound of section 5: N u / (1 - N u) times the sum of magnitudes, and 2^-149 a block; here rounded up. */
@@ -108,17 +110,19 @@ static void try_layer(struct random *r, const char *name, const float *weights, 
 	float *x = activations(r, ROWS * k);
 	struct mxfp_matrix a = quantized(MXFP_FORMAT_MXFP8_E4M3, x, ROWS, k, MXFP_RULE_RCEIL);
 	float *c = matrix_allocate(ROWS * n * sizeof *c), *want = calloc(ROWS * n, sizeof *want);
-	const struct mxfp_matrix numbers = {.format = MXFP_FORMAT_F32, .rows = ROWS, .cols = k, .data = x};
-	const struct mxfp_product product = {.a = &numbers, .w = &w, .c = c};
-	const struct mxfp_quantize_options rceil = {.rule = MXFP_RULE_RCEIL};
-	const struct mxfp_gemm_options options = {.a_format = MXFP_FORMAT_MXFP8_E4M3, .a_quantize = &rceil};
+	const struct mxfp_matrix numbers = mxfp_numbers(MXFP_FORMAT_F32, ROWS, k, x);
+	const struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, c);
+	const struct mxfp_product product = {.size = sizeof product, .a = &numbers, .w = &w, .c = &result};
+	const struct mxfp_quantize_options rceil = {.size = sizeof rceil, .rule = MXFP_RULE_RCEIL};
+	const struct mxfp_gemm_options options = {
+		.size = sizeof options, .a_format = MXFP_FORMAT_MXFP8_E4M3, .a_quantize = &rceil};
 	struct mxfp_gemm_ref_job job = {.a = &a, .w = &w, .rows = ROWS, .cols = n, .pass = PASS, .c = want};
 	size_t bytes;
 
-	assert_status(mxfp_gemm_workspace_size(&product, 1, &options, &bytes), MXFP_OK);
+	assert_status(mxfp_gemm_workspace_size(&bytes, &product, 1, &options, NULL), MXFP_OK);
 	void *workspace = malloc(bytes);
 	ck_assert(workspace != NULL && want != NULL);
-	assert_status(mxfp_gemm(&product, &options, workspace, bytes), MXFP_OK);
+	assert_status(mxfp_gemm(&product, &options, workspace, bytes, NULL), MXFP_OK);
 	mxfp_gemm_ref(&job);
 	compare(&job, c, name);
 	free(workspace);

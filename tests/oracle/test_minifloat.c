@@ -30,7 +30,7 @@ static const struct oracle *nth_case(int i, struct mxfp_rounding *r)
 /* Encodes x * 2^-shift both ways and fails if code or counts differ. */
 static void compare(const struct oracle *o, uint32_t x, int shift, const struct mxfp_rounding *r, uint32_t random)
 {
-	struct mxfp_counts want_counts = {0}, counts = {0};
+	struct mxfp_counts want_counts = {.size = sizeof want_counts}, counts = {.size = sizeof counts};
 	uint32_t want = oracle_encode(o, x, shift, r, random, &want_counts);
 	uint32_t code = mxfp_minifloat_encode(o->format, x, shift, r, random, &counts);
 
@@ -125,7 +125,7 @@ TEST(values_of_the_contract)
 	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
 		const struct mxfp_format_info *info = mxfp_format_get_info(known[i].format);
 		struct mxfp_rounding r = {.mode = known[i].mode, .overflow = known[i].overflow};
-		struct mxfp_counts counts = {0};
+		struct mxfp_counts counts = {.size = sizeof counts};
 		uint32_t code = mxfp_minifloat_encode(info, known[i].x, 0, &r, 0, &counts);
 		if (code != known[i].code)
 			ck_abort_msg("%s of %08" PRIX32 ": %" PRIX32 " instead of %" PRIX32, info->name, known[i].x, code,
@@ -208,7 +208,7 @@ TEST_LOOP(decoded_codes_encode_to_themselves, N_CASES)
 {
 	struct mxfp_rounding r;
 	const struct oracle *o = nth_case(_i, &r);
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 
 	for (uint32_t c = 0; c < UINT32_C(1) << o->format->bits; c++) {
 		uint32_t x = mxfp_minifloat_decode(o->format, c);
@@ -241,7 +241,7 @@ TEST_LOOP(signs_are_symmetric, N_CASES)
 		return;
 	other.mode = mirrored(r.mode);
 	for (int i = 0; i < (int)suite_share(20000); i++) {
-		struct mxfp_counts counts = {0};
+		struct mxfp_counts counts = {.size = sizeof counts};
 		uint32_t x = random_f32(&random), word = (uint32_t)random_u64(&random);
 		int shift = (int)random_below(&random, 41) - 20;
 		uint32_t code = mxfp_minifloat_encode(o->format, x, shift, &r, word, &counts);
@@ -264,7 +264,7 @@ TEST_LOOP(encoding_is_monotone, N_CASES)
 	uint32_t last = 0, step = 0x7F7FFFFF / 20000;
 
 	for (uint32_t x = 1; x < 0x7F800000; x += step) {
-		struct mxfp_counts counts = {0};
+		struct mxfp_counts counts = {.size = sizeof counts};
 		uint32_t code = mxfp_minifloat_encode(o->format, x, 0, &r, 0x80000000, &counts);
 		if (code < last)
 			ck_abort_msg("%s of %08" PRIX32 ": %" PRIX32 " after %" PRIX32, o->format->name, x, code, last);

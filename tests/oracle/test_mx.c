@@ -90,7 +90,7 @@ static void check_block(const struct matrix *m, size_t row, size_t block, const 
 static void check_blocks(const struct matrix *m, const struct oracle *o, const struct mxfp_quantize_options *options,
                          const struct mxfp_counts *counts)
 {
-	struct mxfp_counts want = {0};
+	struct mxfp_counts want = {.size = sizeof want};
 
 	const bool squares = options->block_rows > 1;
 	uint8_t scales[MOST_BLOCKS];
@@ -112,13 +112,14 @@ static void check_blocks(const struct matrix *m, const struct oracle *o, const s
 
 static void quantize_and_check(struct matrix *m, const struct oracle *o, const struct mxfp_quantize_options *options)
 {
-	struct mxfp_quantize_options with_counts = *options;
-	struct mxfp_counts counts = {0};
+	const struct mxfp_matrix source = matrix_source(m);
+	struct mxfp_result result = mxfp_to_blocks(&m->blocks);
+	struct mxfp_counts counts = {.size = sizeof counts};
 	struct mxfp_sizes size;
 
-	with_counts.counts = &counts;
-	mxfp_blocks_size(m->blocks.format, m->rows, m->cols, &size);
-	assert_status(mxfp_quantize(&m->blocks, m->src, m->src_format, m->stride, &with_counts), MXFP_OK);
+	result.counts = &counts;
+	mxfp_blocks_size(&size, m->blocks.format, m->rows, m->cols);
+	assert_status(mxfp_quantize(&result, &source, options, NULL), MXFP_OK);
 	check_blocks(m, o, options, &counts);
 	matrix_check_gaps(m->blocks.codes, m->codes_bytes, size.codes_row_bytes, m->blocks.codes_stride);
 	matrix_check_gaps(m->blocks.scales, m->scales_bytes, size.scales_row_bytes, m->blocks.scales_stride);
@@ -127,7 +128,11 @@ static void quantize_and_check(struct matrix *m, const struct oracle *o, const s
 static struct mxfp_quantize_options options_of(struct random *r)
 {
 	return (struct mxfp_quantize_options){
-		.seed = random_u64(r), .stream = random_u64(r), .first_index = random_u64(r) >> 8};
+		.size = sizeof(struct mxfp_quantize_options),
+		.seed = random_u64(r),
+		.stream = random_u64(r),
+		.first_index = random_u64(r) >> 8,
+	};
 }
 
 /* Every format, rule and mode, and by turns the options and sources that go with any of them. */
@@ -185,7 +190,6 @@ TEST_LOOP(squares_are_those_of_exact_arithmetic, N_FORMATS * N_RULES)
 	struct matrix m = matrix_of(formats[_i / N_RULES], 33 + random_below(&r, 40), 33 + random_below(&r, 64), _i % 3);
 
 	options.rule = (enum mxfp_rule)(_i % N_RULES);
-	options.size = sizeof options;
 	options.block_rows = 32;
 	for (int turn = 0; turn < 6; turn++) {
 		static const enum mxfp_format sources[] = {MXFP_FORMAT_F32, MXFP_FORMAT_BF16, MXFP_FORMAT_F16};
@@ -268,19 +272,20 @@ TEST_LOOP(pieces_and_threads_do_not_matter, N_FORMATS)
 	struct random r = {suite_seed()};
 	struct mxfp_quantize_options options = options_of(&r);
 	struct matrix whole = matrix_of(formats[_i], ROWS, COLS, 0), part = matrix_of(formats[_i], ROWS, COLS, 0);
-	struct mxfp_counts counts = {0}, part_counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts}, part_counts = {.size = sizeof part_counts};
+	const struct mxfp_exec one = {.size = sizeof one, .threads = 1};
+	const struct mxfp_matrix source = matrix_source(&whole);
+	struct mxfp_result result = mxfp_to_blocks(&whole.blocks);
 
 	options.round = MXFP_ROUND_SR;
-	options.counts = &counts;
-	options.exec = &(struct mxfp_exec){.threads = 1};
+	result.counts = &counts;
 	matrix_fill(&whole, &r);
-	mxfp_quantize(&whole.blocks, whole.src, MXFP_FORMAT_F32, 0, &options);
+	mxfp_quantize(&result, &source, &options, &one);
+	result = mxfp_to_blocks(&part.blocks);
 	for (unsigned threads = 0; threads < 4; threads++) {
-		struct mxfp_quantize_options threaded = options;
-		threaded.exec = &(struct mxfp_exec){.threads = threads};
-		threaded.counts = NULL;
+		const struct mxfp_exec exec = {.size = sizeof exec, .threads = threads};
 		memset(part.blocks.codes, MATRIX_CANARY, part.codes_bytes);
-		mxfp_quantize(&part.blocks, whole.src, MXFP_FORMAT_F32, 0, &threaded);
+		mxfp_quantize(&result, &source, &options, &exec);
 		ck_assert_mem_eq(part.blocks.codes, whole.blocks.codes, whole.codes_bytes);
 		ck_assert_mem_eq(part.blocks.scales, whole.blocks.scales, whole.scales_bytes);
 	}
@@ -288,13 +293,15 @@ TEST_LOOP(pieces_and_threads_do_not_matter, N_FORMATS)
 	for (size_t start = 0, n = 1; start < ROWS; start += n, n = 2 * n + 1) {
 		struct mxfp_quantize_options piece = options;
 		struct mxfp_blocks b = part.blocks;
+		result = mxfp_to_blocks(&b);
+		result.counts = &part_counts;
 		n = n < ROWS - start ? n : ROWS - start;
 		b.rows = n;
 		b.codes = (uint8_t *)b.codes + start * b.codes_stride;
 		b.scales = (uint8_t *)b.scales + start * b.scales_stride;
 		piece.first_index += start * COLS;
-		piece.counts = &part_counts;
-		mxfp_quantize(&b, (const float *)whole.src + start * COLS, MXFP_FORMAT_F32, 0, &piece);
+		const struct mxfp_matrix rows = mxfp_numbers(MXFP_FORMAT_F32, n, COLS, (const float *)whole.src + start * COLS);
+		mxfp_quantize(&result, &rows, &piece, &one);
 	}
 	ck_assert_mem_eq(part.blocks.codes, whole.blocks.codes, whole.codes_bytes);
 	ck_assert_mem_eq(part.blocks.scales, whole.blocks.scales, whole.scales_bytes);
@@ -313,16 +320,18 @@ TEST_LOOP(non_finite_is_refused_where_asked, N_FORMATS)
 	for (int i = 0; i < 40; i++) {
 		struct matrix m = matrix_of(formats[_i], 4, 70, 2);
 		struct mxfp_quantize_options options = options_of(&r);
-		struct mxfp_counts counts = {0, 1, 1, 1, 1, 1}, before = counts;
+		struct mxfp_counts counts = {sizeof counts, 1, 1, 1, 1, 1}, before = counts;
 		uint64_t index = 77, want = random_below(&r, 4 * 70);
+		const struct mxfp_matrix source = matrix_source(&m);
+		struct mxfp_result result = mxfp_to_blocks(&m.blocks);
 		for (size_t k = 0; k < 4 * 72; k++)
 			((uint32_t *)m.src)[k] = k % 72 >= 70 ? UINT32_C(0x7FC00000) : /* NaN in the gaps */
 			                         i % 6 < 4 ? UINT32_C(0x7F7FFFFF) : UINT32_C(0xFF7F7FFF);
 		options.non_finite = MXFP_NON_FINITE_ERROR;
-		options.first_non_finite = &index;
-		options.counts = &counts;
+		result.first_non_finite = &index;
+		result.counts = &counts;
 		options.via_bf16 = i % 6 >= 4;
-		assert_status(mxfp_quantize(&m.blocks, m.src, MXFP_FORMAT_F32, m.stride, &options), MXFP_OK);
+		assert_status(mxfp_quantize(&result, &source, &options, NULL), MXFP_OK);
 		ck_assert_uint_eq(index, 77);
 		ck_assert_uint_ne(*(uint8_t *)m.blocks.scales, 0xFF);
 		counts = before;
@@ -330,7 +339,7 @@ TEST_LOOP(non_finite_is_refused_where_asked, N_FORMATS)
 		memset(m.blocks.scales, MATRIX_CANARY, m.scales_bytes);
 		((uint32_t *)m.src)[want / 70 * 72 + want % 70] = bad[i % 6];
 		((uint32_t *)m.src)[3 * 72 + 69] = bad[0]; /* a later one */
-		assert_status(mxfp_quantize(&m.blocks, m.src, MXFP_FORMAT_F32, m.stride, &options), MXFP_ERR_NON_FINITE);
+		assert_status(mxfp_quantize(&result, &source, &options, NULL), MXFP_ERR_NON_FINITE);
 		ck_assert_uint_eq(index, options.first_index + want);
 		ck_assert_mem_eq(&counts, &before, sizeof counts);
 		matrix_check_gaps(m.blocks.codes, m.codes_bytes, 0, m.blocks.codes_stride);
@@ -346,20 +355,23 @@ TEST(a_replaced_inf_saturates_as_what_it_became)
 {
 	static const uint32_t x[MX_BLOCK] = {0x7F800000};
 	static const enum mxfp_round rounds[] = {MXFP_ROUND_RNE, MXFP_ROUND_RTZ};
-	struct mxfp_quantize_options options = {.rule = MXFP_RULE_FLOOR, .non_finite = MXFP_NON_FINITE_SATURATE};
+	struct mxfp_quantize_options options = {
+		.size = sizeof options, .rule = MXFP_RULE_FLOOR, .non_finite = MXFP_NON_FINITE_SATURATE};
+	const struct mxfp_matrix source = mxfp_numbers(MXFP_FORMAT_F32, 1, MX_BLOCK, x);
 	uint8_t codes[MX_BLOCK], scale;
-	struct mxfp_blocks b = {
-		.format = MXFP_FORMAT_MXFP8_E5M2, .rows = 1, .cols = MX_BLOCK, .codes = codes, .scales = &scale};
+	struct mxfp_blocks b = mxfp_blocks_at(MXFP_FORMAT_MXFP8_E5M2, 1, MX_BLOCK, codes, &scale);
+	struct mxfp_result result = mxfp_to_blocks(&b);
 
 	for (size_t i = 0; i < 2; i++) {
-		struct mxfp_counts counts = {0};
+		struct mxfp_counts counts = {.size = sizeof counts};
+		const struct mxfp_counts want = {.size = sizeof want, .saturated = i == 0, .inf = 1};
 
 		options.round = rounds[i];
-		options.counts = &counts;
-		assert_status(mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
+		result.counts = &counts;
+		assert_status(mxfp_quantize(&result, &source, &options, NULL), MXFP_OK);
 		ck_assert_uint_eq(scale, 112 + 127);
 		ck_assert_uint_eq(codes[0], 0x7B);
-		ck_assert_mem_eq(&counts, (&(struct mxfp_counts){.saturated = i == 0, .inf = 1}), sizeof counts);
+		ck_assert_mem_eq(&counts, &want, sizeof counts);
 		suite_compared(1);
 	}
 }
@@ -370,24 +382,27 @@ TEST(what_bf16_makes_inf_has_overflowed)
 {
 	static const uint32_t x[MX_BLOCK] = {0x7F7FFFFF, 0xFF7F8000, 0x7F7F7FFF, 0x3F800000};
 	static const uint8_t saturated_codes[MX_BLOCK / 2] = {0xF7, 0x07}, no_codes[MX_BLOCK / 2];
-	struct mxfp_quantize_options options = {.rule = MXFP_RULE_FLOOR, .via_bf16 = true};
-	struct mxfp_counts counts = {0};
+	struct mxfp_quantize_options options = {.size = sizeof options, .rule = MXFP_RULE_FLOOR, .via_bf16 = true};
+	const struct mxfp_counts overflowed = {.size = sizeof overflowed, .overflowed = 2};
+	const struct mxfp_counts saturated = {.size = sizeof saturated, .saturated = 3, .overflowed = 2, .flushed = 1};
+	const struct mxfp_matrix source = mxfp_numbers(MXFP_FORMAT_F32, 1, MX_BLOCK, x);
+	struct mxfp_counts counts = {.size = sizeof counts};
 	uint8_t codes[MX_BLOCK / 2], scale;
-	struct mxfp_blocks b = {
-		.format = MXFP_FORMAT_MXFP4, .rows = 1, .cols = MX_BLOCK, .codes = codes, .scales = &scale};
+	struct mxfp_blocks b = mxfp_blocks_at(MXFP_FORMAT_MXFP4, 1, MX_BLOCK, codes, &scale);
+	struct mxfp_result result = mxfp_to_blocks(&b);
 
-	options.counts = &counts;
-	assert_status(mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
+	result.counts = &counts;
+	assert_status(mxfp_quantize(&result, &source, &options, NULL), MXFP_OK);
 	ck_assert_uint_eq(scale, 0xFF);
 	ck_assert_mem_eq(codes, no_codes, sizeof codes);
-	ck_assert_mem_eq(&counts, &(struct mxfp_counts){.overflowed = 2}, sizeof counts);
+	ck_assert_mem_eq(&counts, &overflowed, sizeof counts);
 
-	counts = (struct mxfp_counts){0};
+	counts = (struct mxfp_counts){.size = sizeof counts};
 	options.non_finite = MXFP_NON_FINITE_SATURATE;
-	assert_status(mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
+	assert_status(mxfp_quantize(&result, &source, &options, NULL), MXFP_OK);
 	ck_assert_uint_eq(scale, 125 + 127);
 	ck_assert_mem_eq(codes, saturated_codes, sizeof codes);
-	ck_assert_mem_eq(&counts, (&(struct mxfp_counts){.saturated = 3, .overflowed = 2, .flushed = 1}), sizeof counts);
+	ck_assert_mem_eq(&counts, &saturated, sizeof counts);
 	suite_compared(2 * MX_BLOCK);
 }
 

@@ -26,7 +26,7 @@ static void report_dequantized(const struct oracle *o, enum mxfp_format to, uint
 static uint32_t dequantized(const struct oracle *o, uint32_t code, int scale, enum mxfp_format to)
 {
 	const struct mxfp_rounding rne = {0};
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 	uint32_t value = oracle_decode(o->format, code);
 	MPFR_DECL_INIT(x, 24);
 
@@ -77,9 +77,11 @@ TEST_LOOP(every_code_at_every_scale_dequantizes, N_FORMATS)
 	for (int t = 0; t < 3; t++) {
 		size_t bytes = mxfp_format_get_info(to[t])->storage_bytes;
 		const struct mxfp_matrix matrix = mxfp_blocks_matrix(&m.blocks);
-		const struct mxfp_exec exec = {.threads = (unsigned)t};
+		const struct mxfp_exec exec = {.size = sizeof exec, .threads = (unsigned)t};
+		struct mxfp_result result = mxfp_to_numbers(to[t], dst);
+		result.stride = cols + 3;
 		memset(dst, MATRIX_CANARY, 256 * (cols + 3) * 4);
-		assert_status(mxfp_dequantize(&matrix, dst, to[t], cols + 3, &exec), MXFP_OK);
+		assert_status(mxfp_dequantize(&result, &matrix, &exec), MXFP_OK);
 		for (size_t i = 0; i < 256 * (cols + 3); i++) {
 			uint32_t x = stored(dst, i, bytes), row = (uint32_t)(i / (cols + 3)), code = (uint32_t)(i % (cols + 3));
 			uint32_t want = code >= cols ? UINT32_C(0xA5A5A5A5) >> (32 - 8 * bytes) :
@@ -100,15 +102,18 @@ TEST_LOOP(quantizing_twice_changes_nothing, N_FORMATS)
 	struct random r = {suite_seed()};
 
 	for (int rule = 0; rule < 3; rule++) {
-		struct mxfp_quantize_options options = {.rule = rules[rule]};
+		struct mxfp_quantize_options options = {.size = sizeof options, .rule = rules[rule]};
 		struct matrix m = matrix_of(formats[_i], 200, 96, 0), again = matrix_of(formats[_i], 200, 96, 0);
 		for (size_t i = 0; i < 200 * 96; i++)
 			((uint32_t *)m.src)[i] =
 				matrix_generated(&r, (int)(i / 32 % MATRIX_N_ORDINARY), (int)(i / 32 % 40) - 20, i % 32);
-		mxfp_quantize(&m.blocks, m.src, MXFP_FORMAT_F32, 0, &options);
-		const struct mxfp_matrix matrix = mxfp_blocks_matrix(&m.blocks);
-		mxfp_dequantize(&matrix, again.src, MXFP_FORMAT_F32, 0, NULL);
-		mxfp_quantize(&again.blocks, again.src, MXFP_FORMAT_F32, 0, &options);
+		const struct mxfp_matrix source = matrix_source(&m), decoded = matrix_source(&again);
+		const struct mxfp_result first = mxfp_to_blocks(&m.blocks), second = mxfp_to_blocks(&again.blocks);
+		const struct mxfp_result numbers = mxfp_to_numbers(MXFP_FORMAT_F32, again.src);
+		mxfp_quantize(&first, &source, &options, NULL);
+		const struct mxfp_matrix blocks = mxfp_blocks_matrix(&m.blocks);
+		mxfp_dequantize(&numbers, &blocks, NULL);
+		mxfp_quantize(&second, &decoded, &options, NULL);
 		ck_assert_mem_eq(again.blocks.scales, m.blocks.scales, m.scales_bytes);
 		ck_assert_mem_eq(again.blocks.codes, m.blocks.codes, m.codes_bytes);
 		suite_compared(200 * 96);

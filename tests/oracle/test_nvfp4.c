@@ -54,16 +54,17 @@ static void check_block(const struct matrix *m, const struct oracle_nvfp4_block 
 /* Quantizes the matrix and compares tensor scale, blocks, counts and gaps with the oracle's. */
 static void quantize_and_check(struct matrix *m, const struct mxfp_quantize_options *options)
 {
-	struct mxfp_quantize_options counting = *options;
-	struct mxfp_counts counts = {0}, want_counts = {0};
-	uint32_t x[NVFP4_BLOCK], amax = options->tensor_amax != NULL ? mxfp_f32_bits(*options->tensor_amax) : amax_of(m);
+	const struct mxfp_matrix source = matrix_source(m);
+	struct mxfp_result result = mxfp_to_blocks(&m->blocks);
+	struct mxfp_counts counts = {.size = sizeof counts}, want_counts = {.size = sizeof want_counts};
+	uint32_t x[NVFP4_BLOCK], amax = options->tensor_amax.given ? mxfp_f32_bits(options->tensor_amax.value) : amax_of(m);
 	struct mxfp_sizes size;
 	bool divides;
 
-	counting.counts = &counts;
+	result.counts = &counts;
 	oracle.recipe = options->recipe;
-	mxfp_blocks_size(MXFP_FORMAT_NVFP4, m->rows, m->cols, &size);
-	assert_status(mxfp_quantize(&m->blocks, m->src, m->src_format, m->stride, &counting), MXFP_OK);
+	mxfp_blocks_size(&size, MXFP_FORMAT_NVFP4, m->rows, m->cols);
+	assert_status(mxfp_quantize(&result, &source, options, NULL), MXFP_OK);
 	ck_assert_uint_eq(mxfp_f32_bits(m->blocks.tensor_scale), oracle_nvfp4_tensor_scale(&oracle, amax, &divides));
 	ck_assert_int_eq(m->blocks.tensor_scale_divides, divides);
 	for (size_t row = 0; row < m->rows; row++)
@@ -104,10 +105,13 @@ static void fill(struct matrix *m, struct random *r, int top, int n_shapes)
 
 static struct mxfp_quantize_options options_of(struct random *r, enum mxfp_recipe recipe)
 {
-	return (struct mxfp_quantize_options){.recipe = recipe,
-	                                      .seed = random_u64(r),
-	                                      .stream = random_u64(r),
-	                                      .first_index = random_u64(r) >> 8};
+	return (struct mxfp_quantize_options){
+		.size = sizeof(struct mxfp_quantize_options),
+		.recipe = recipe,
+		.seed = random_u64(r),
+		.stream = random_u64(r),
+		.first_index = random_u64(r) >> 8,
+	};
 }
 
 /* Every recipe and mode, tensors of ordinary numbers from the smallest to the largest. */
@@ -148,7 +152,7 @@ TEST_LOOP(rounding_boundaries, N_RECIPES)
 		float amax = mxfp_f32_from_bits(random_f32_between(&r, -100, 100) & ~F32_SIGN);
 		double unit = one_level ? 1 : (double)amax / (_i == MXFP_RECIPE_4OVER6 || _i == MXFP_RECIPE_MODELOPT_4OVER6 ? 1536 : 2688);
 
-		options.tensor_amax = &amax;
+		options.tensor_amax = mxfp_some(amax);
 		for (size_t i = 0; i < COLS; i++) {
 			uint8_t byte = (uint8_t)(i / NVFP4_BLOCK);
 			double low = (double)mxfp_f32_from_bits(oracle_decode(oracle.ue4m3.format, byte)) * unit;
@@ -190,14 +194,16 @@ TEST_LOOP(finite_stays_finite_and_zero_zero, N_RECIPES)
 	struct mxfp_quantize_options options = options_of(&r, (enum mxfp_recipe)_i);
 	struct matrix m = matrix_of(MXFP_FORMAT_NVFP4, ROWS, COLS, 0);
 	uint32_t decoded[ROWS * COLS], *x = m.src;
+	const struct mxfp_matrix source = matrix_source(&m);
+	const struct mxfp_result to_blocks = mxfp_to_blocks(&m.blocks), numbers = mxfp_to_numbers(MXFP_FORMAT_F32, decoded);
 
 	for (uint32_t top = 1; top < UINT32_C(64) << 23; top = top < 1 << 23 ? 2 * top : top + (1 << 23)) {
 		for (size_t i = 0; i < ROWS * COLS; i++)
 			x[i] = (uint32_t)random_below(&r, 2) << 31 |
 			       (i % 3 == 0 || i < COLS / 2 ? 0 : random_below(&r, top + 1));
-		assert_status(mxfp_quantize(&m.blocks, x, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
+		assert_status(mxfp_quantize(&to_blocks, &source, &options, NULL), MXFP_OK);
 		const struct mxfp_matrix blocks = mxfp_blocks_matrix(&m.blocks);
-		assert_status(mxfp_dequantize(&blocks, decoded, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+		assert_status(mxfp_dequantize(&numbers, &blocks, NULL), MXFP_OK);
 		for (size_t i = 0; i < ROWS * COLS; i++)
 			if ((decoded[i] & ~F32_SIGN) >= MXFP_F32_INF ||
 			    ((x[i] & ~F32_SIGN) == 0 && (decoded[i] & ~F32_SIGN) != 0))
@@ -219,19 +225,19 @@ TEST_LOOP(tensor_amax_is_what_the_caller_says, N_RECIPES)
 	fill(&m, &r, 3, MATRIX_N_ORDINARY);
 	memcpy(again.src, m.src, 24 * 48 * 4);
 	quantize_and_check(&m, &options);
+	const struct mxfp_matrix source = matrix_source(&m);
 	float amax = 0;
-	ck_assert_int_eq((int)mxfp_amax(m.src, MXFP_FORMAT_F32, 24 * 48, &amax, NULL), (int)MXFP_OK);
+	assert_status(mxfp_amax(&amax, &source, NULL), MXFP_OK);
 	ck_assert_uint_eq(mxfp_f32_bits(amax), amax_of(&m));
 	for (int power = -140; power <= 124; power += 12) {
 		uint32_t other_bits = power < -126 ? UINT32_C(1) << (power + 149) : (uint32_t)(power + 127) << 23;
 		float other = power == 0 ? amax : mxfp_f32_from_bits(other_bits);
-		options.tensor_amax = &other;
+		options.tensor_amax = mxfp_some(other);
 		quantize_and_check(&again, &options);
 		if (power == 0)
 			ck_assert_mem_eq(again.blocks.codes, m.blocks.codes, m.codes_bytes);
 	}
-	const float zero = 0;
-	options.tensor_amax = &zero;
+	options.tensor_amax = mxfp_some(0);
 	quantize_and_check(&again, &options);
 	matrix_free(&m);
 	matrix_free(&again);
@@ -247,7 +253,6 @@ TEST_LOOP(non_finite_numbers_follow_the_policy, N_RECIPES * N_POLICIES)
 	uint64_t index = 0, want = 0;
 
 	options.non_finite = (enum mxfp_non_finite)(_i % N_POLICIES);
-	options.first_non_finite = &index;
 	fill(&m, &r, 5, MATRIX_N_SHAPES);
 	((uint32_t *)m.src)[2 * 54 + 17] = UINT32_C(0xFF800000);
 	((uint32_t *)m.src)[3 * 54 + 52] = UINT32_C(0x7F800001);
@@ -259,7 +264,10 @@ TEST_LOOP(non_finite_numbers_follow_the_policy, N_RECIPES * N_POLICIES)
 			((uint32_t *)m.src)[i] = i % 3 == 0 ? UINT32_C(0x7FC00000) : UINT32_C(0x7F800000);
 		quantize_and_check(&m, &options);
 	} else {
-		assert_status(mxfp_quantize(&m.blocks, m.src, MXFP_FORMAT_F32, m.stride, &options), MXFP_ERR_NON_FINITE);
+		const struct mxfp_matrix source = matrix_source(&m);
+		struct mxfp_result result = mxfp_to_blocks(&m.blocks);
+		result.first_non_finite = &index;
+		assert_status(mxfp_quantize(&result, &source, &options, NULL), MXFP_ERR_NON_FINITE);
 		ck_assert_uint_eq(index, options.first_index + want);
 		matrix_check_gaps(m.blocks.codes, m.codes_bytes, 0, m.blocks.codes_stride);
 		matrix_check_gaps(m.blocks.scales, m.scales_bytes, 0, m.blocks.scales_stride);
@@ -293,26 +301,29 @@ TEST_LOOP(pieces_and_threads_do_not_matter, N_RECIPES)
 
 	options.round = _i != MXFP_RECIPE_GGML ? MXFP_ROUND_SR : MXFP_ROUND_RNE;
 	fill(&whole, &r, 0, MATRIX_N_ORDINARY);
-	struct mxfp_exec exec = {.threads = 1};
-	options.exec = &exec;
-	mxfp_quantize(&whole.blocks, whole.src, MXFP_FORMAT_F32, 0, &options);
+	struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
+	const struct mxfp_matrix source = matrix_source(&whole);
+	const struct mxfp_result to_whole = mxfp_to_blocks(&whole.blocks), to_part = mxfp_to_blocks(&part.blocks);
+	mxfp_quantize(&to_whole, &source, &options, &exec);
 	for (exec.threads = 2; exec.threads < 4; exec.threads++) {
 		memset(part.blocks.codes, MATRIX_CANARY, part.codes_bytes);
-		mxfp_quantize(&part.blocks, whole.src, MXFP_FORMAT_F32, 0, &options);
+		mxfp_quantize(&to_part, &source, &options, &exec);
 		ck_assert_mem_eq(part.blocks.codes, whole.blocks.codes, whole.codes_bytes);
 		ck_assert_mem_eq(part.blocks.scales, whole.blocks.scales, whole.scales_bytes);
 	}
-	mxfp_amax(whole.src, MXFP_FORMAT_F32, ROWS * COLS, &amax, NULL);
+	mxfp_amax(&amax, &source, NULL);
 	memset(part.blocks.codes, MATRIX_CANARY, part.codes_bytes);
 	for (size_t row = 0; row < ROWS; row++) {
 		struct mxfp_quantize_options piece = options;
 		struct mxfp_blocks b = part.blocks;
+		const struct mxfp_result to_row = mxfp_to_blocks(&b);
+		const struct mxfp_matrix numbers = mxfp_numbers(MXFP_FORMAT_F32, 1, COLS, (const float *)whole.src + row * COLS);
 		b.rows = 1;
 		b.codes = (uint8_t *)b.codes + row * b.codes_stride;
 		b.scales = (uint8_t *)b.scales + row * b.scales_stride;
 		piece.first_index += row * COLS;
-		piece.tensor_amax = &amax;
-		mxfp_quantize(&b, (const float *)whole.src + row * COLS, MXFP_FORMAT_F32, 0, &piece);
+		piece.tensor_amax = mxfp_some(amax);
+		mxfp_quantize(&to_row, &numbers, &piece, &exec);
 	}
 	ck_assert_mem_eq(part.blocks.codes, whole.blocks.codes, whole.codes_bytes);
 	ck_assert_mem_eq(part.blocks.scales, whole.blocks.scales, whole.scales_bytes);

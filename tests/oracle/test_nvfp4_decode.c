@@ -41,9 +41,10 @@ static void compare(const struct mxfp_blocks *blocks, uint32_t tensor_scale, con
 	enum mxfp_format format = target->format->format;
 
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(blocks);
-	assert_status(mxfp_dequantize(&matrix, values, format, 0, NULL), MXFP_OK);
+	const struct mxfp_result result = mxfp_to_numbers(format, values);
+	assert_status(mxfp_dequantize(&result, &matrix, NULL), MXFP_OK);
 	for (size_t i = 0; i < N; i++) {
-		struct mxfp_counts counts = {0};
+		struct mxfp_counts counts = {.size = sizeof counts};
 		uint8_t code = i % NVFP4_BLOCK, scale = (uint8_t)(i / NVFP4_BLOCK);
 		uint32_t x = oracle_nvfp4_decode(&oracle, code, scale, tensor_scale, blocks->tensor_scale_divides);
 		uint32_t want = format == MXFP_FORMAT_F32 ? x : oracle_encode(target, x, 0, &rne, 0, &counts);
@@ -60,6 +61,7 @@ TEST_LOOP(every_code_and_scale_decodes, 2 * N_TARGETS)
 {
 	static uint8_t codes[N / 2], scales[N_BYTES];
 	struct mxfp_blocks blocks = {
+		.size = sizeof blocks,
 		.format = MXFP_FORMAT_NVFP4,
 		.rows = N_BYTES,
 		.cols = NVFP4_BLOCK,

@@ -103,13 +103,14 @@ static uint8_t code_of(const uint8_t *packed, size_t i)
 
 TEST_LOOP(blocks_worked_by_hand, sizeof by_hand / sizeof by_hand[0])
 {
-	const struct mxfp_quantize_options options = {.recipe = by_hand[_i].recipe,
-	                                              .tensor_amax = &by_hand[_i].tensor_amax};
+	const struct mxfp_quantize_options options = {.size = sizeof options, .recipe = by_hand[_i].recipe,
+	                                              .tensor_amax = {true, by_hand[_i].tensor_amax}};
+	const struct mxfp_matrix source = mxfp_numbers(MXFP_FORMAT_F32, 1, BLOCK, by_hand[_i].x);
 	uint8_t codes[BLOCK / 2], scale;
-	struct mxfp_blocks b = {
-		.format = MXFP_FORMAT_NVFP4, .rows = 1, .cols = BLOCK, .codes = codes, .scales = &scale};
+	struct mxfp_blocks b = mxfp_blocks_at(MXFP_FORMAT_NVFP4, 1, BLOCK, codes, &scale);
+	const struct mxfp_result result = mxfp_to_blocks(&b);
 
-	assert_status(mxfp_quantize(&b, by_hand[_i].x, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
+	assert_status(mxfp_quantize(&result, &source, &options, NULL), MXFP_OK);
 	ck_assert_mem_eq(&b.tensor_scale, &by_hand[_i].tensor_scale, sizeof b.tensor_scale);
 	ck_assert_uint_eq(scale, by_hand[_i].scale);
 	for (size_t i = 0; i < BLOCK; i++)
@@ -129,14 +130,15 @@ static const struct {
 
 TEST_LOOP(zero_blocks_have_the_byte_of_the_recipe, 2 * N_RECIPES)
 {
-	const struct mxfp_quantize_options options = {.recipe = (enum mxfp_recipe)(_i / 2)};
+	const struct mxfp_quantize_options options = {.size = sizeof options, .recipe = (enum mxfp_recipe)(_i / 2)};
 	const bool zero_tensor = _i % 2 == 0;
 	const float x[2 * BLOCK] = {[1] = -0.0f, [BLOCK] = zero_tensor ? 0 : 1};
+	const struct mxfp_matrix source = mxfp_numbers(MXFP_FORMAT_F32, 1, 2 * BLOCK, x);
 	uint8_t codes[BLOCK], scales[2];
-	struct mxfp_blocks b = {
-		.format = MXFP_FORMAT_NVFP4, .rows = 1, .cols = 2 * BLOCK, .codes = codes, .scales = scales};
+	struct mxfp_blocks b = mxfp_blocks_at(MXFP_FORMAT_NVFP4, 1, 2 * BLOCK, codes, scales);
+	const struct mxfp_result result = mxfp_to_blocks(&b);
 
-	assert_status(mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
+	assert_status(mxfp_quantize(&result, &source, &options, NULL), MXFP_OK);
 	ck_assert_uint_eq(scales[0], zero_block[_i / 2].scale);
 	for (size_t i = 0; i < BLOCK; i++)
 		ck_assert_uint_eq(code_of(codes, i), i == 1 ? zero_block[_i / 2].negative_zero : 0);

@@ -42,7 +42,7 @@ TEST_LOOP(wide_formats_round_as_mpfr_emulates_them, 3)
 	for (int i = 0; i < (int)suite_share(200000); i++) {
 		static const enum mxfp_round turns[] = {MXFP_ROUND_RNE, MXFP_ROUND_RTZ, MXFP_ROUND_RTP, MXFP_ROUND_RTN};
 		const struct mxfp_rounding rounding = {.mode = turns[i % 4]};
-		struct mxfp_counts counts = {0};
+		struct mxfp_counts counts = {.size = sizeof counts};
 		int emax = o.format->emax;
 		uint32_t x = i % 3 == 0 ? random_f32(&r) : random_f32_between(&r, emax - 31 - i % 2 * 120, emax);
 		if ((x & 0x7FFFFFFF) > 0x7F800000)

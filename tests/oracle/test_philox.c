@@ -4,6 +4,7 @@
 #include "mxfp/philox.h"
 
 #include "oracle/inputs.h"
+#include "ref.h"
 #include "suite.h"
 
 static const struct {

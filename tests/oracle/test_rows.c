@@ -122,7 +122,7 @@ static uint32_t through_bf16(uint32_t bits)
 {
 	uint16_t half;
 
-	assert_status(mxfp_convert(&half, MXFP_FORMAT_BF16, &bits, MXFP_FORMAT_F32, 1, NULL), MXFP_OK);
+	assert_status(mxfp_convert_array(&half, MXFP_FORMAT_BF16, &bits, MXFP_FORMAT_F32, 1, NULL, NULL), MXFP_OK);
 	return (uint32_t)half << 16;
 }
 
@@ -168,7 +168,6 @@ static void softmax_row(size_t row, uint32_t *y)
 	const struct mxfp_softmax_options *o = &c.softmax;
 	const bool is_log = c.op == ROWS_LOG_SOFTMAX;
 	const size_t head_rows = o->head_rows != 0 ? o->head_rows : c.rows, query = row % head_rows;
-	const size_t mask_rows = o->mask_rows != 0 ? o->mask_rows : c.rows;
 	const uint32_t sink = o->sinks != NULL ? mxfp_f32_bits(o->sinks[row / head_rows]) : MINUS_INF;
 	uint32_t most = MINUS_INF;
 	size_t n = c.cols;
@@ -179,10 +178,10 @@ static void softmax_row(size_t row, uint32_t *y)
 	}
 	for (size_t j = 0; j < n; j++) {
 		y[j] = x_at(row, j);
-		if (o->scale != NULL)
-			y[j] = step(mpfr_mul, y[j], mxfp_f32_bits(c.scale));
+		if (o->scale.given)
+			y[j] = step(mpfr_mul, y[j], mxfp_f32_bits(o->scale.value));
 		if (o->mask != NULL)
-			y[j] = step(mpfr_add, y[j], rows_number(&c.array[ROWS_Y], row % mask_rows, j));
+			y[j] = step(mpfr_add, y[j], rows_number(&c.array[ROWS_Y], row % o->mask->rows, j));
 		if (is_larger(y[j], most))
 			most = y[j];
 	}
@@ -277,7 +276,8 @@ static uint32_t gate_function(uint32_t bits)
 		return F32_SIGN;
 	mpfr_inits2(400, x, y, (mpfr_ptr)NULL);
 	mpfr_set_d(x, as_number(bits), MPFR_RNDN);
-	mpfr_mul_d(y, x, c.function == MXFP_FUNCTION_SILU && c.gate.parameter != NULL ? -(double)c.parameter : -1, MPFR_RNDN);
+	const bool is_given = c.function == MXFP_FUNCTION_SILU && c.gate.parameter.given;
+	mpfr_mul_d(y, x, is_given ? -(double)c.gate.parameter.value : -1, MPFR_RNDN);
 	mpfr_exp(y, y, MPFR_RNDN);
 	mpfr_add_ui(y, y, 1, MPFR_RNDN);
 	if (c.function == MXFP_FUNCTION_SILU)
@@ -297,8 +297,8 @@ static void gate_row(size_t row, uint32_t *y)
 		uint32_t gate = x_at(row, interleaved ? 2 * j : j);
 		uint32_t up = interleaved ? x_at(row, 2 * j + 1) : rows_number(&c.array[ROWS_Y], row, j);
 
-		if (c.gate.limit != NULL) {
-			const uint32_t limit = mxfp_f32_bits(c.limit);
+		if (c.gate.limit.given) {
+			const uint32_t limit = mxfp_f32_bits(c.gate.limit.value);
 
 			if (as_number(gate) > as_number(limit))
 				gate = limit;
@@ -315,10 +315,10 @@ static void gate_row(size_t row, uint32_t *y)
 
 static void rotate_row(size_t row, uint32_t *y)
 {
-	const struct mxfp_rotate_options *o = &c.rotate;
+	const struct mxfp_rotary_options *o = &c.rotate;
 	const size_t rotary = o->rotary_cols != 0 ? o->rotary_cols : o->head_cols;
 	const uint32_t position = o->positions != NULL ? o->positions[row] : o->first_position + (uint32_t)row;
-	const uint32_t factor = mxfp_f32_bits(c.factor);
+	const uint32_t factor = mxfp_f32_bits(o->attention_factor.value);
 	MPFR_DECL_INIT(p, 24);
 
 	const uint32_t p32 = bits_of(p, mpfr_set_ui(p, position, MPFR_RNDN));
@@ -328,7 +328,7 @@ static void rotate_row(size_t row, uint32_t *y)
 			const size_t i = head + (o->interleaved ? 2 * k : k), j = o->interleaved ? i + 1 : i + rotary / 2;
 			uint32_t cosine = function(mpfr_cos, angle), sine = function(mpfr_sin, angle);
 
-			if (o->attention_factor != NULL) {
+			if (o->attention_factor.given) {
 				cosine = step(mpfr_mul, cosine, factor);
 				sine = step(mpfr_mul, sine, factor);
 			}
@@ -394,16 +394,15 @@ static void compare_numbers(const uint8_t *got, enum mxfp_format format, size_t 
 static void compare_blocks(void)
 {
 	static uint8_t codes[1 << 17], scales[1 << 17];
-	struct mxfp_quantize_options options = c.quantize;
-	struct mxfp_counts counts = {0};
-	struct mxfp_blocks blocks = {
-		.format = c.block_format, .rows = c.rows, .cols = c.cols, .codes = codes, .scales = scales,
-	};
+	const struct mxfp_matrix source = mxfp_numbers(MXFP_FORMAT_F32, c.rows, c.cols, want);
+	struct mxfp_counts counts = {.size = sizeof counts};
+	struct mxfp_blocks blocks = mxfp_blocks_at(c.block_format, c.rows, c.cols, codes, scales);
+	struct mxfp_result expected = mxfp_to_blocks(&blocks);
 	struct mxfp_sizes sizes;
 
-	options.counts = &counts;
-	assert_status(mxfp_blocks_size(blocks.format, c.rows, c.cols, &sizes), MXFP_OK);
-	assert_status(mxfp_quantize(&blocks, want, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
+	expected.counts = &counts;
+	assert_status(mxfp_blocks_size(&sizes, blocks.format, c.rows, c.cols), MXFP_OK);
+	assert_status(mxfp_quantize(&expected, &source, &c.quantize, NULL), MXFP_OK);
 	ck_assert_mem_eq(result.codes, codes, sizes.codes_bytes);
 	ck_assert_mem_eq(result.scales, scales, sizes.scales_bytes);
 	ck_assert_mem_eq(&result.counts, &counts, sizeof counts);

@@ -15,7 +15,7 @@ struct search {
 
 static struct interval ask(const struct search *s, uint32_t magnitude)
 {
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 	struct interval at = {.start = magnitude};
 
 	at.code = oracle_encode(s->oracle, magnitude | s->sign, 0, s->rounding, 0, &counts);

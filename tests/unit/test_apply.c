@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp_apply(): each status with every output untouched, and where results go: numbers, bf16, blocks, strides, in place. */
+/* mxfp_function_apply(): each status with every output untouched, and where results go: numbers, bf16, blocks, strides, in
+   place. */
 #include <string.h>
 
 #include "format.h"
 #include "kernels.h"
 #include "mxfp/convert.h"
-#include "mxfp/vector.h"
+#include "mxfp/rows.h"
 #include "suite.h"
 
 enum { ROWS = 3, COLS = 1100, STRIDE = 1120, CANARY = 0xA5 };
@@ -28,20 +29,27 @@ static void set_up(void)
 
 static struct mxfp_blocks blocks(void)
 {
-	return (struct mxfp_blocks){
-		.format = MXFP_FORMAT_MXFP8_E4M3, .rows = ROWS, .cols = COLS, .codes = codes, .scales = scales,
-	};
+	return mxfp_blocks_at(MXFP_FORMAT_MXFP8_E4M3, ROWS, COLS, codes, scales);
+}
+
+static struct mxfp_matrix matrix(const void *data, enum mxfp_format format, size_t stride)
+{
+	struct mxfp_matrix m = mxfp_numbers(format, ROWS, COLS, data);
+
+	m.stride = stride;
+	return m;
 }
 
 /* The call is refused with the status, and nothing is written. */
-static void refused(enum mxfp_function function, const struct mxfp_row_output *output, const void *from,
-                    enum mxfp_format format, size_t stride, const struct mxfp_apply_options *options,
+static void refused(enum mxfp_function function, const struct mxfp_result *output, const void *from,
+                    enum mxfp_format format, size_t stride, const struct mxfp_function_options *options,
                     enum mxfp_status want)
 {
+	const struct mxfp_matrix m = matrix(from, format, stride);
 	uint8_t canaries[sizeof out];
 
 	memset(canaries, CANARY, sizeof canaries);
-	assert_status(mxfp_apply(function, output, from, format, stride, ROWS, COLS, options), want);
+	assert_status(mxfp_function_apply(output, function, &m, options, NULL), want);
 	ck_assert_mem_eq(out, canaries, sizeof out);
 	ck_assert_mem_eq(codes, canaries, sizeof codes);
 	ck_assert_mem_eq(scales, canaries, sizeof scales);
@@ -53,71 +61,101 @@ TEST(what_is_wrong)
 	const enum mxfp_function relu = MXFP_FUNCTION_RELU;
 	const uint32_t words[] = {0x7F800000, 0x7FC00000};
 	float parameters[2];
-	struct mxfp_row_output output = {.data = out};
-	struct mxfp_apply_options options = {0};
-	const struct mxfp_exec exec = {.isa = "none"};
+	struct mxfp_result output = mxfp_to_numbers(f32, out);
+	struct mxfp_matrix m = matrix(src, f32, 0);
+	struct mxfp_function_options options = {.size = sizeof options};
+	const struct mxfp_exec exec = {.size = sizeof exec, .isa = "none"};
+	uint64_t first;
 
 	set_up();
 	memcpy(parameters, words, sizeof words);
 	refused((enum mxfp_function)MXFP_N_FUNCTIONS, &output, src, f32, 0, NULL, MXFP_ERR_OPTION);
 	for (int i = 0; i < 2; i++) {
-		options.parameter = &parameters[i];
+		options.parameter = mxfp_some(parameters[i]);
 		refused(relu, &output, src, f32, 0, &options, MXFP_ERR_OPTION);
 	}
-	options = (struct mxfp_apply_options){.exec = &exec};
-	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_OPTION);
+	options = (struct mxfp_function_options){.size = 0};
+	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_VERSION);
+	assert_status(mxfp_function_apply(&output, relu, &m, NULL, &exec), MXFP_ERR_ISA);
+	assert_status(mxfp_function_apply(&output, relu, NULL, NULL, NULL), MXFP_ERR_NULL);
+	m.transposed = true;
+	assert_status(mxfp_function_apply(&output, relu, &m, NULL, NULL), MXFP_ERR_FORMAT);
+	m = matrix(src, f32, 0);
+	m.size = 0;
+	assert_status(mxfp_function_apply(&output, relu, &m, NULL, NULL), MXFP_ERR_VERSION);
 	refused(relu, NULL, src, f32, 0, NULL, MXFP_ERR_NULL);
 	refused(relu, &output, NULL, f32, 0, NULL, MXFP_ERR_NULL);
 	refused(relu, &output, src, MXFP_FORMAT_F16, 0, NULL, MXFP_ERR_FORMAT);
-	refused(relu, &output, src, f32, COLS - 1, NULL, MXFP_ERR_SIZE);
+	refused(relu, &output, src, f32, COLS - 1, NULL, MXFP_ERR_STRIDE);
 	refused(relu, &output, src, f32, SIZE_MAX / 2, NULL, MXFP_ERR_SIZE);
 	refused(relu, &output, out + 1, f32, 0, NULL, MXFP_ERR_OVERLAP);
 	refused(relu, &output, out, f32, STRIDE, NULL, MXFP_ERR_OVERLAP);
 	refused(relu, &output, out, bf16, 0, NULL, MXFP_ERR_OVERLAP);
 	output.data = NULL;
 	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_NULL);
-	output = (struct mxfp_row_output){.data = out, .format = MXFP_FORMAT_E4M3};
+	output = mxfp_to_numbers(MXFP_FORMAT_E4M3, out);
 	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_FORMAT);
-	output = (struct mxfp_row_output){.data = out, .stride = COLS - 1};
-	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_SIZE);
+	output = mxfp_to_numbers(f32, out);
+	output.stride = COLS - 1;
+	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_STRIDE);
+	output = mxfp_to_numbers(f32, out);
+	output.size = 0;
+	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_VERSION);
+	output = mxfp_to_numbers(f32, out);
+	output.clamped = codes;
+	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_OPTION);
+	output.clamped = NULL;
+	output.first_non_finite = &first;
+	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_OPTION);
 }
 
 TEST(what_is_wrong_in_the_blocks)
 {
 	const enum mxfp_function relu = MXFP_FUNCTION_RELU;
 	struct mxfp_blocks b = blocks();
-	struct mxfp_quantize_options quantize = {0};
-	struct mxfp_row_output output = {.data = out, .blocks = &b, .quantize = &quantize};
+	struct mxfp_quantize_options quantize = {.size = sizeof quantize};
+	const struct mxfp_function_options options = {.size = sizeof options, .quantize = &quantize};
+	struct mxfp_result output = mxfp_to_blocks(&b);
 	uint64_t first;
 
 	set_up();
+	output.data = out;
 	b.rows++;
-	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_SIZE);
+	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_SHAPE);
 	b = blocks();
 	b.cols--;
-	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_SIZE);
+	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_SHAPE);
 	b = blocks();
 	b.format = f32;
-	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_FORMAT);
+	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_FORMAT);
 	b = blocks();
 	b.scales = NULL;
-	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_NULL);
+	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_NULL);
 	b = blocks();
 	b.scales = codes + 1;
-	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_OVERLAP);
+	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_OVERLAP);
 	b = blocks();
 	b.codes = out;
-	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_OVERLAP);
+	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_OVERLAP);
 	b.codes = src;
-	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_OVERLAP);
+	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_OVERLAP);
 	b = blocks();
 	quantize.non_finite = MXFP_NON_FINITE_ERROR;
-	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_OPTION);
-	quantize = (struct mxfp_quantize_options){.first_non_finite = &first};
-	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_OPTION);
-	quantize = (struct mxfp_quantize_options){.recipe = MXFP_RECIPE_TE};
+	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_OPTION);
+	quantize = (struct mxfp_quantize_options){.size = 0};
+	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_VERSION);
+	quantize = (struct mxfp_quantize_options){.size = sizeof quantize, .block_rows = 32};
+	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_OPTION);
+	quantize = (struct mxfp_quantize_options){.size = sizeof quantize};
+	output.first_non_finite = &first;
+	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_OPTION);
+	output.first_non_finite = NULL;
+	b.size = 0;
+	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_VERSION);
+	b = blocks();
+	quantize.recipe = MXFP_RECIPE_TE;
 	b.format = MXFP_FORMAT_NVFP4;
-	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_OPTION);
+	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_OPTION);
 }
 
 /* relu, by hand. */
@@ -129,13 +167,18 @@ static float positive(float x)
 TEST(numbers_and_blocks_in_one_pass)
 {
 	struct mxfp_blocks b = blocks(), alone = blocks();
-	struct mxfp_counts counts = {0}, counts_alone = {0};
-	struct mxfp_quantize_options quantize = {.rule = MXFP_RULE_FLOOR, .counts = &counts};
-	const struct mxfp_row_output output = {.data = out, .stride = STRIDE, .blocks = &b, .quantize = &quantize};
+	struct mxfp_counts counts = {.size = sizeof counts}, counts_alone = {.size = sizeof counts_alone};
+	const struct mxfp_quantize_options quantize = {.size = sizeof quantize, .rule = MXFP_RULE_FLOOR};
+	const struct mxfp_function_options options = {.size = sizeof options, .quantize = &quantize};
+	const struct mxfp_matrix from = matrix(src, f32, STRIDE - 1), again = matrix(out, f32, STRIDE);
+	struct mxfp_result output = mxfp_to_blocks(&b), output_alone = mxfp_to_blocks(&alone);
 
 	set_up();
 	src[0] = 1e-30F; /* flushed in a block of larger numbers */
-	assert_status(mxfp_apply(MXFP_FUNCTION_RELU, &output, src, f32, STRIDE - 1, ROWS, COLS, NULL), MXFP_OK);
+	output.data = out;
+	output.stride = STRIDE;
+	output.counts = &counts;
+	assert_status(mxfp_function_apply(&output, MXFP_FUNCTION_RELU, &from, &options, NULL), MXFP_OK);
 	for (int row = 0; row < ROWS; row++)
 		for (int col = 0; col < COLS; col++)
 			ck_assert(out[row * STRIDE + col] == positive(src[row * (STRIDE - 1) + col]));
@@ -146,8 +189,8 @@ TEST(numbers_and_blocks_in_one_pass)
 	memset(scales_alone, CANARY, sizeof scales_alone);
 	alone.codes = codes_alone;
 	alone.scales = scales_alone;
-	quantize.counts = &counts_alone;
-	assert_status(mxfp_quantize(&alone, out, f32, STRIDE, &quantize), MXFP_OK);
+	output_alone.counts = &counts_alone;
+	assert_status(mxfp_quantize(&output_alone, &again, &quantize, NULL), MXFP_OK);
 	ck_assert_mem_eq(codes, codes_alone, sizeof codes);
 	ck_assert_mem_eq(scales, scales_alone, sizeof scales);
 	ck_assert_uint_eq(counts.flushed, 1);
@@ -158,19 +201,20 @@ TEST(numbers_and_blocks_in_one_pass)
 /* With recipe te, NVFP4 takes the tensor's amax from the caller; 5.5 is that of these numbers. */
 TEST(blocks_with_a_tensor_scale)
 {
-	const float amax = 5.5F;
 	struct mxfp_blocks b = blocks(), alone = blocks();
-	const struct mxfp_quantize_options quantize = {.tensor_amax = &amax};
-	const struct mxfp_row_output output = {.blocks = &b, .quantize = &quantize};
+	const struct mxfp_quantize_options quantize = {.size = sizeof quantize, .tensor_amax = {true, 5.5F}};
+	const struct mxfp_function_options options = {.size = sizeof options, .quantize = &quantize};
+	const struct mxfp_result output = mxfp_to_blocks(&b), output_alone = mxfp_to_blocks(&alone);
+	const struct mxfp_matrix from = matrix(src, f32, 0);
 
 	set_up();
 	b.format = alone.format = MXFP_FORMAT_NVFP4;
 	b.scales = out;
-	assert_status(mxfp_apply(MXFP_FUNCTION_IDENTITY, &output, src, f32, 0, ROWS, COLS, NULL), MXFP_OK);
+	assert_status(mxfp_function_apply(&output, MXFP_FUNCTION_IDENTITY, &from, &options, NULL), MXFP_OK);
 	alone.codes = codes_alone;
 	alone.scales = out_bf16;
 	memset(codes_alone, CANARY, sizeof codes_alone);
-	assert_status(mxfp_quantize(&alone, src, f32, 0, NULL), MXFP_OK);
+	assert_status(mxfp_quantize(&output_alone, &from, NULL, NULL), MXFP_OK);
 	ck_assert_mem_eq(codes, codes_alone, sizeof codes);
 	ck_assert_mem_eq(out, out_bf16, sizeof out_bf16);
 	ck_assert(b.tensor_scale == alone.tensor_scale);
@@ -181,17 +225,18 @@ TEST(blocks_with_a_tensor_scale)
 /* 1 + 2^-9 and 1 + 3 * 2^-9 in bf16, whose numbers are 2^-7 apart there: 1 and 1 + 2^-7. Read again, they are exact. */
 TEST(bf16_in_and_out)
 {
-	const struct mxfp_row_output output = {.data = out_bf16, .format = bf16}, back = {.data = out};
+	const struct mxfp_result output = mxfp_to_numbers(bf16, out_bf16), back = mxfp_to_numbers(f32, out);
+	const struct mxfp_matrix from = matrix(src, f32, 0), again = matrix(out_bf16, bf16, 0);
 
 	set_up();
 	src[0] = 1.001953125F;
 	src[1] = 1.005859375F;
 	src[2] = -1.0F;
-	assert_status(mxfp_apply(MXFP_FUNCTION_RELU, &output, src, f32, 0, ROWS, COLS, NULL), MXFP_OK);
+	assert_status(mxfp_function_apply(&output, MXFP_FUNCTION_RELU, &from, NULL, NULL), MXFP_OK);
 	ck_assert_uint_eq(out_bf16[0], 0x3F80);
 	ck_assert_uint_eq(out_bf16[1], 0x3F81);
 	ck_assert_uint_eq(out_bf16[2], 0);
-	assert_status(mxfp_apply(MXFP_FUNCTION_IDENTITY, &back, out_bf16, bf16, 0, ROWS, COLS, NULL), MXFP_OK);
+	assert_status(mxfp_function_apply(&back, MXFP_FUNCTION_IDENTITY, &again, NULL, NULL), MXFP_OK);
 	ck_assert(out[0] == 1.0F);
 	ck_assert(out[1] == 1.0078125F);
 	for (int i = 3; i < ROWS * COLS; i++)
@@ -201,18 +246,20 @@ TEST(bf16_in_and_out)
 
 TEST(in_place_and_empty)
 {
-	const float slope = -2;
-	const struct mxfp_apply_options options = {.parameter = &slope};
-	struct mxfp_row_output output = {.data = src, .stride = STRIDE};
+	const struct mxfp_function_options options = {.size = sizeof options, .parameter = {true, -2}};
+	const struct mxfp_matrix from = matrix(src, f32, STRIDE);
+	const struct mxfp_matrix no_rows = mxfp_numbers(f32, 0, COLS, NULL), no_cols = mxfp_numbers(f32, ROWS, 0, NULL);
+	struct mxfp_result output = mxfp_to_numbers(f32, src);
 
 	set_up();
 	memcpy(out, src, sizeof src);
-	assert_status(mxfp_apply(MXFP_FUNCTION_LEAKY_RELU, &output, src, f32, STRIDE, ROWS, COLS, &options), MXFP_OK);
+	output.stride = STRIDE;
+	assert_status(mxfp_function_apply(&output, MXFP_FUNCTION_LEAKY_RELU, &from, &options, NULL), MXFP_OK);
 	for (int i = 0; i < ROWS * STRIDE; i++)
 		ck_assert(src[i] == (i % STRIDE < COLS && out[i] < 0 ? out[i] * -2 : out[i]));
 	output.data = NULL;
-	assert_status(mxfp_apply(MXFP_FUNCTION_EXP, &output, NULL, f32, 0, 0, COLS, NULL), MXFP_OK);
-	assert_status(mxfp_apply(MXFP_FUNCTION_EXP, &output, NULL, f32, 0, ROWS, 0, NULL), MXFP_OK);
+	assert_status(mxfp_function_apply(&output, MXFP_FUNCTION_EXP, &no_rows, NULL, NULL), MXFP_OK);
+	assert_status(mxfp_function_apply(&output, MXFP_FUNCTION_EXP, &no_cols, NULL, NULL), MXFP_OK);
 	suite_compared(ROWS * STRIDE);
 }
 
@@ -225,22 +272,22 @@ TEST(half_of_the_least_subnormal)
 	static const uint32_t want[3][4] = {
 		{1, 0x80000000, 2, 0x80000001}, {0, 0x80000001, 1, 0x80000002}, {0, 0x80000000, 2, 0x80000002}};
 	static const enum mxfp_function gelus[] = {MXFP_FUNCTION_GELU, MXFP_FUNCTION_GELU_TANH};
-	const struct mxfp_row_output output = {.data = out};
 	const uint32_t one = 0x3F800000, zero = 0;
+	const struct mxfp_result output = mxfp_to_numbers(f32, out);
+	const struct mxfp_matrix from = mxfp_numbers(f32, 1, 4, x), from_one = mxfp_numbers(f32, 1, 1, &one);
 
 	for (int i = 0; i < 8; i++) {
-		float parameter;
-		const struct mxfp_apply_options options = {.parameter = &parameter};
+		struct mxfp_function_options options = {.size = sizeof options, .parameter = {.given = true}};
 
-		memcpy(&parameter, &parameters[i], sizeof parameter);
-		assert_status(mxfp_apply(MXFP_FUNCTION_SILU, &output, x, f32, 0, 1, 4, &options), MXFP_OK);
+		memcpy(&options.parameter.value, &parameters[i], sizeof parameters[i]);
+		assert_status(mxfp_function_apply(&output, MXFP_FUNCTION_SILU, &from, &options, NULL), MXFP_OK);
 		ck_assert_mem_eq(out, want[i / 3], sizeof x);
 	}
 	for (int i = 0; i < 2; i++) {
-		assert_status(mxfp_apply(gelus[i], &output, x, f32, 0, 1, 4, NULL), MXFP_OK);
+		assert_status(mxfp_function_apply(&output, gelus[i], &from, NULL, NULL), MXFP_OK);
 		ck_assert_mem_eq(out, want[0], sizeof x);
 	}
-	assert_status(mxfp_apply(MXFP_FUNCTION_LOG, &output, &one, f32, 0, 1, 1, NULL), MXFP_OK);
+	assert_status(mxfp_function_apply(&output, MXFP_FUNCTION_LOG, &from_one, NULL, NULL), MXFP_OK);
 	ck_assert_mem_eq(out, &zero, sizeof zero);
 	suite_compared(10 * 4 + 1);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * mxfp_attention(): numbers calculated by hand; each query alone by mxfp_gemm() and mxfp_softmax() of the reference, in every
- * tier, in any batches and on any threads; later tokens that must not show; a scale among results; each status with the
+ * tier, in any batches and on any threads; later tokens that must not show; no scale; each status with the
  * results untouched.
  */
 #include <math.h>
@@ -34,35 +34,70 @@ static struct mxfp_attention_cache cache_of(const struct asked *a)
 		.size = sizeof cache, .heads = a->kv_heads, .head_cols = a->cols, .capacity = a->tokens, .memory = memory,
 	};
 
-	assert_status(mxfp_attention_cache_size(&cache, &cache.memory_bytes), MXFP_OK);
+	assert_status(mxfp_attention_cache_size(&cache.memory_bytes, &cache), MXFP_OK);
 	ck_assert_uint_le(cache.memory_bytes, sizeof memory);
 	return cache;
+}
+
+/* n rows of `cols` numbers, stride apart. */
+static struct mxfp_matrix rows_of(const float *x, size_t n, size_t cols, size_t stride)
+{
+	struct mxfp_matrix matrix = mxfp_numbers(MXFP_FORMAT_F32, n, cols, x);
+
+	matrix.stride = stride;
+	return matrix;
+}
+
+static enum mxfp_status store(const struct mxfp_attention_cache *cache, size_t first, size_t n, const float *keys,
+                              const float *values, size_t stride, const struct mxfp_exec *exec)
+{
+	const struct mxfp_matrix key_rows = rows_of(keys, n, cache->heads * cache->head_cols, stride);
+	const struct mxfp_matrix value_rows = rows_of(values, n, cache->heads * cache->head_cols, stride);
+
+	return mxfp_attention_store(cache, first, &key_rows, &value_rows, exec);
+}
+
+/* Attention of rows of `cols` numbers, in the whole workspace. */
+static enum mxfp_status attend(float *to, size_t to_stride, const float *from, size_t stride, size_t cols,
+                               const struct mxfp_attention_cache *cache, size_t first, size_t n,
+                               const struct mxfp_attention_options *o, const struct mxfp_exec *exec)
+{
+	const struct mxfp_matrix queries = rows_of(from, n, cols, stride);
+	struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, to);
+
+	result.stride = to_stride;
+	return mxfp_attention(&result, &queries, cache, first, o, workspace, sizeof workspace, exec);
 }
 
 /* Tokens first .. first + n - 1 into `out`. */
 static void run(const struct asked *a, size_t first, size_t n, const struct mxfp_exec *exec)
 {
 	const struct mxfp_attention_cache cache = cache_of(a);
-	const struct mxfp_attention_options o = {.scale = &a->scale, .window = a->window, .sinks = a->sinks, .exec = exec};
+	const struct mxfp_attention_options o = {
+		.size = sizeof o, .scale = {true, a->scale}, .window = a->window, .sinks = a->sinks,
+	};
 	const size_t row = a->heads * a->cols, kv_row = a->kv_heads * a->cols;
+	const struct mxfp_matrix queries = rows_of(q + first * row, n, row, 0);
+	const struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, out + first * row);
 	size_t bytes;
 
-	assert_status(mxfp_attention_store(&cache, first, n, k + first * kv_row, v + first * kv_row, 0, exec), MXFP_OK);
-	assert_status(mxfp_attention_workspace_size(&cache, a->heads, first, n, &o, &bytes), MXFP_OK);
+	assert_status(store(&cache, first, n, k + first * kv_row, v + first * kv_row, 0, exec), MXFP_OK);
+	assert_status(mxfp_attention_workspace_size(&bytes, &cache, first, a->heads, n, &o, exec), MXFP_OK);
 	ck_assert_uint_le(bytes, sizeof workspace);
-	assert_status(mxfp_attention(out + first * row, 0, q + first * row, 0, a->heads, &cache, first, n, &o, workspace, bytes), MXFP_OK);
+	assert_status(mxfp_attention(&result, &queries, &cache, first, &o, workspace, bytes, exec), MXFP_OK);
 }
 
 /* A product by the reference. */
 static void multiply(float *c, const float *x, size_t cols, const struct mxfp_matrix *w)
 {
 	static uint8_t space[1 << 20];
-	const struct mxfp_exec exec = {.isa = "ref", .threads = 1};
-	const struct mxfp_gemm_options o = {.exec = &exec};
-	const struct mxfp_matrix a = {.format = MXFP_FORMAT_F32, .rows = 1, .cols = cols, .data = x};
-	const struct mxfp_product product = {.a = &a, .w = w, .c = c};
+	const struct mxfp_exec exec = {.size = sizeof exec, .isa = "ref", .threads = 1};
+	const struct mxfp_gemm_options o = {.size = sizeof o};
+	const struct mxfp_matrix a = mxfp_numbers(MXFP_FORMAT_F32, 1, cols, x);
+	const struct mxfp_result to = mxfp_to_numbers(MXFP_FORMAT_F32, c);
+	const struct mxfp_product product = {.size = sizeof product, .c = &to, .a = &a, .w = w};
 
-	assert_status(mxfp_gemm(&product, &o, space, sizeof space), MXFP_OK);
+	assert_status(mxfp_gemm(&product, &o, space, sizeof space, &exec), MXFP_OK);
 }
 
 /* One head of one token, of keys and values that lie as the caller has them. */
@@ -71,23 +106,22 @@ static void expect(const struct asked *a, size_t token, size_t head, float *resu
 	static float weights[MOST_TOKENS], values[MOST_TOKENS * MOST_COLS];
 	const size_t kv_row = a->kv_heads * a->cols, at = head / (a->heads / a->kv_heads) * a->cols;
 	const size_t first = a->window != 0 && token + 1 > a->window ? token + 1 - a->window : 0, pass = first / PASS * PASS;
-	const struct mxfp_exec exec = {.isa = "ref", .threads = 1};
-	const struct mxfp_softmax_options o = {.scale = &a->scale, .sinks = a->sinks != NULL ? a->sinks + head : NULL, .exec = &exec};
-	const struct mxfp_row_input scores = {.data = weights + (first - pass)};
-	const struct mxfp_row_output softmax = {.data = weights + (first - pass)};
-	const struct mxfp_matrix keys = {
-		.format = MXFP_FORMAT_F32, .rows = token + 1 - first, .cols = a->cols, .data = k + first * kv_row + at, .stride = kv_row,
+	const struct mxfp_exec exec = {.size = sizeof exec, .isa = "ref", .threads = 1};
+	const struct mxfp_softmax_options o = {
+		.size = sizeof o, .scale = {true, a->scale}, .sinks = a->sinks != NULL ? a->sinks + head : NULL,
 	};
-	const struct mxfp_matrix columns = {
-		.format = MXFP_FORMAT_F32, .rows = a->cols, .cols = token + 1 - pass, .data = values, .transposed = true,
-	};
+	const struct mxfp_matrix scores = mxfp_numbers(MXFP_FORMAT_F32, 1, token + 1 - first, weights + (first - pass));
+	const struct mxfp_result softmax = mxfp_to_numbers(MXFP_FORMAT_F32, weights + (first - pass));
+	const struct mxfp_matrix keys = rows_of(k + first * kv_row + at, token + 1 - first, a->cols, kv_row);
+	struct mxfp_matrix columns = mxfp_numbers(MXFP_FORMAT_F32, a->cols, token + 1 - pass, values);
 
+	columns.transposed = true;
 	memset(weights, 0, sizeof weights);
 	memset(values, 0, sizeof values);
 	for (size_t j = first; j <= token; j++)
 		memcpy(values + (j - pass) * a->cols, v + j * kv_row + at, a->cols * sizeof *values);
 	multiply(weights + (first - pass), q + (token * a->heads + head) * a->cols, a->cols, &keys);
-	assert_status(mxfp_softmax(&softmax, &scores, 1, token + 1 - first, &o), MXFP_OK);
+	assert_status(mxfp_softmax(&softmax, &scores, &o, &exec), MXFP_OK);
 	multiply(result, weights, token + 1 - pass, &columns);
 }
 
@@ -126,12 +160,12 @@ static void in_batches(const struct asked *a, size_t longest)
 	static const char *const tiers[] = {"ref", "avx2", "avx512", "neon"};
 
 	for (size_t tier = 0; tier < 4; tier++) {
-		struct mxfp_exec exec = {.isa = tiers[tier]};
+		struct mxfp_exec exec = {.size = sizeof exec, .isa = tiers[tier]};
 		size_t bytes;
-		const struct mxfp_attention_cache none = {.heads = 1, .head_cols = 1};
-		const struct mxfp_attention_options o = {.exec = &exec};
+		const struct mxfp_attention_cache none = {.size = sizeof none, .heads = 1, .head_cols = 1};
+		const struct mxfp_attention_options o = {.size = sizeof o};
 
-		if (mxfp_attention_workspace_size(&none, 1, 0, 0, &o, &bytes) != MXFP_OK)
+		if (mxfp_attention_workspace_size(&bytes, &none, 0, 1, 0, &o, &exec) != MXFP_OK)
 			continue; /* not of this machine */
 		memset(memory, 0xFF, cache_of(a).memory_bytes); /* NaN, of which nothing may show */
 		memset(out, CANARY, sizeof out);
@@ -205,7 +239,9 @@ TEST(strides)
 	const struct asked a = {.heads = 2, .kv_heads = 1, .cols = COLS, .tokens = TOKENS, .scale = 1};
 	static float rows[TOKENS * (2 * COLS + GAP)];
 	const struct mxfp_attention_cache cache = cache_of(&a);
-	const struct mxfp_attention_options o = {.scale = &a.scale};
+	const struct mxfp_attention_options o = {.size = sizeof o, .scale = {true, a.scale}};
+	const struct mxfp_matrix no_queries = rows_of(NULL, 0, 2 * COLS, 0);
+	const struct mxfp_result nowhere = mxfp_to_numbers(MXFP_FORMAT_F32, NULL);
 
 	draw = (struct random){suite_seed()};
 	fill(q, TOKENS * 2 * COLS, 0);
@@ -215,36 +251,33 @@ TEST(strides)
 	memset(rows, CANARY, sizeof rows);
 	for (size_t t = 0; t < TOKENS; t++)
 		memcpy(rows + t * (2 * COLS + GAP), q + t * 2 * COLS, 2 * COLS * sizeof *q);
-	assert_status(mxfp_attention(rows, 2 * COLS + GAP, rows, 2 * COLS + GAP, 2, &cache, 0, TOKENS, &o, workspace, sizeof workspace),
-	              MXFP_OK);
+	assert_status(attend(rows, 2 * COLS + GAP, rows, 2 * COLS + GAP, 2 * COLS, &cache, 0, TOKENS, &o, NULL), MXFP_OK);
 	for (size_t t = 0; t < TOKENS; t++) {
 		const uint8_t gap[GAP * sizeof(float)] = {[0] = CANARY, [sizeof gap - 1] = CANARY};
 
 		ck_assert_mem_eq(rows + t * (2 * COLS + GAP), out + t * 2 * COLS, 2 * COLS * sizeof *out);
 		ck_assert(memcmp(rows + t * (2 * COLS + GAP) + 2 * COLS, gap, 1) == 0);
 	}
-	assert_status(mxfp_attention(NULL, 0, NULL, 0, 2, &cache, TOKENS, 0, &o, NULL, 0), MXFP_OK);
-	assert_status(mxfp_attention_store(&cache, TOKENS, 0, NULL, NULL, 0, NULL), MXFP_OK);
+	assert_status(mxfp_attention(&nowhere, &no_queries, &cache, TOKENS, &o, NULL, 0, NULL), MXFP_OK);
+	assert_status(store(&cache, TOKENS, 0, NULL, NULL, 0, NULL), MXFP_OK);
 	suite_compared(TOKENS * 2 * COLS);
 }
 
-/* A scale where results go is read before they are written. */
-TEST(scale_among_results)
+/* Without a scale, scores are as they are: a scale of 1 changes none. */
+TEST(no_scale)
 {
-	const struct asked a = {.heads = 4, .kv_heads = 4, .cols = 8, .tokens = 40, .scale = 0.125F};
+	const struct asked a = {.heads = 4, .kv_heads = 4, .cols = 8, .tokens = 40, .scale = 1};
 	const struct mxfp_attention_cache cache = cache_of(&a);
-	const struct mxfp_exec exec = {.threads = 1};
-	const struct mxfp_attention_options o = {.scale = out, .exec = &exec};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
 
 	draw = (struct random){suite_seed()};
 	fill(q, a.tokens * a.heads * a.cols, 0);
 	fill(k, a.tokens * a.kv_heads * a.cols, 0);
 	fill(v, a.tokens * a.kv_heads * a.cols, 0);
 	expect_all(&a);
-	assert_status(mxfp_attention_store(&cache, 0, a.tokens, k, v, 0, &exec), MXFP_OK);
-	out[0] = a.scale;
-	assert_status(mxfp_attention(out, 0, q, 0, a.heads, &cache, 0, a.tokens, &o, workspace, sizeof workspace), MXFP_OK);
-	check(&a, "a scale among results");
+	assert_status(store(&cache, 0, a.tokens, k, v, 0, &exec), MXFP_OK);
+	assert_status(attend(out, 0, q, 0, a.heads * a.cols, &cache, 0, a.tokens, NULL, &exec), MXFP_OK);
+	check(&a, "no scale");
 }
 
 /* A scale of NaN makes every result NaN, a sink of Inf every weight 0 or NaN: none is refused. */
@@ -280,50 +313,89 @@ TEST(statuses)
 	const struct asked a = {.heads = HEADS, .kv_heads = 2, .cols = COLS, .tokens = TOKENS};
 	const struct mxfp_attention_cache good = cache_of(&a);
 	struct mxfp_attention_cache cache = good;
-	const struct mxfp_exec nowhere = {.isa = "none"};
-	struct mxfp_attention_options o = {.exec = &nowhere};
+	const struct mxfp_exec nowhere = {.size = sizeof nowhere, .isa = "none"};
+	struct mxfp_attention_options o = {.size = sizeof o};
+	const struct mxfp_matrix queries = rows_of(q, TOKENS, ROW_OF_Q, 0), one_row = rows_of(k, 1, 2 * COLS, 0);
+	const struct mxfp_matrix in_cache = rows_of((float *)(void *)memory, TOKENS, ROW_OF_Q, 0);
+	const struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, out);
+	struct mxfp_counts counts = {.size = sizeof counts};
+	struct mxfp_matrix matrix;
+	struct mxfp_result other;
 	const size_t enough = sizeof workspace;
 	size_t bytes;
 
 	memset(out, CANARY, sizeof out);
 	memset(want, CANARY, sizeof want);
-	refused(mxfp_attention_cache_size(NULL, &bytes), MXFP_ERR_NULL);
-	refused(mxfp_attention_cache_size(&good, NULL), MXFP_ERR_NULL);
-	refused(mxfp_attention(out, 0, q, 0, HEADS, NULL, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_NULL);
-	refused(mxfp_attention(out, 0, NULL, 0, HEADS, &good, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_NULL);
-	refused(mxfp_attention(NULL, 0, q, 0, HEADS, &good, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_NULL);
-	refused(mxfp_attention(out, 0, q, 0, HEADS, &good, 0, TOKENS, NULL, NULL, enough), MXFP_ERR_NULL);
-	refused(mxfp_attention(out, 0, q, 0, HEADS, &good, 0, TOKENS, &o, workspace, enough), MXFP_ERR_OPTION);
-	refused(mxfp_attention_workspace_size(&good, HEADS, 0, TOKENS, &o, &bytes), MXFP_ERR_OPTION);
-	refused(mxfp_attention_store(&good, 0, 1, k, v, 0, &nowhere), MXFP_ERR_OPTION);
-	refused(mxfp_attention(out, 0, q, 0, HEADS + 1, &good, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_SIZE);
-	refused(mxfp_attention(out, 0, q, 0, 0, &good, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_SIZE);
-	refused(mxfp_attention(out, 0, q, 0, HEADS, &good, 1, TOKENS, NULL, workspace, enough), MXFP_ERR_SIZE);
-	refused(mxfp_attention(out, 0, q, 0, HEADS, &good, SIZE_MAX, 2, NULL, workspace, enough), MXFP_ERR_SIZE);
-	refused(mxfp_attention(out, 0, q, ROW_OF_Q - 1, HEADS, &good, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_SIZE);
-	refused(mxfp_attention(out, ROW_OF_Q - 1, q, 0, HEADS, &good, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_SIZE);
-	refused(mxfp_attention(out, SIZE_MAX / 2, q, 0, HEADS, &good, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_SIZE);
-	refused(mxfp_attention(out, 0, q, 0, HEADS, &good, 0, TOKENS, NULL, workspace, 64), MXFP_ERR_SIZE);
-	refused(mxfp_attention(out, 0, (float *)(void *)memory, 0, HEADS, &good, 0, TOKENS, NULL, memory, enough), MXFP_ERR_OVERLAP);
-	refused(mxfp_attention(out, 0, out + 1, 0, HEADS, &good, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_OVERLAP);
-	refused(mxfp_attention(out, 0, q, 0, HEADS, &good, 0, TOKENS, NULL, q, enough), MXFP_ERR_OVERLAP);
-	refused(mxfp_attention_store(&good, 0, 1, NULL, v, 0, NULL), MXFP_ERR_NULL);
-	refused(mxfp_attention_store(&good, TOKENS, 1, k, v, 0, NULL), MXFP_ERR_SIZE);
-	refused(mxfp_attention_store(&good, 0, 2, k, v, 2 * COLS - 1, NULL), MXFP_ERR_SIZE);
-	refused(mxfp_attention_store(&good, 0, 1, k, (float *)(void *)(memory + 4), 0, NULL), MXFP_ERR_OVERLAP);
+	refused(mxfp_attention_cache_size(&bytes, NULL), MXFP_ERR_NULL);
+	refused(mxfp_attention_cache_size(NULL, &good), MXFP_ERR_NULL);
+	refused(attend(out, 0, q, 0, ROW_OF_Q, NULL, 0, TOKENS, NULL, NULL), MXFP_ERR_NULL);
+	refused(attend(out, 0, NULL, 0, ROW_OF_Q, &good, 0, TOKENS, NULL, NULL), MXFP_ERR_NULL);
+	refused(attend(NULL, 0, q, 0, ROW_OF_Q, &good, 0, TOKENS, NULL, NULL), MXFP_ERR_NULL);
+	refused(mxfp_attention(&result, &queries, &good, 0, NULL, NULL, enough, NULL), MXFP_ERR_NULL);
+	refused(mxfp_attention(NULL, &queries, &good, 0, NULL, workspace, enough, NULL), MXFP_ERR_NULL);
+	refused(mxfp_attention(&result, NULL, &good, 0, NULL, workspace, enough, NULL), MXFP_ERR_NULL);
+	refused(mxfp_attention_store(&good, 0, NULL, &one_row, NULL), MXFP_ERR_NULL);
+	refused(mxfp_attention_store(&good, 0, &one_row, NULL, NULL), MXFP_ERR_NULL);
+	refused(attend(out, 0, q, 0, ROW_OF_Q, &good, 0, TOKENS, &o, &nowhere), MXFP_ERR_ISA);
+	refused(mxfp_attention_workspace_size(&bytes, &good, 0, HEADS, TOKENS, &o, &nowhere), MXFP_ERR_ISA);
+	refused(store(&good, 0, 1, k, v, 0, &nowhere), MXFP_ERR_ISA);
+	refused(attend(out, 0, q, 0, ROW_OF_Q + COLS, &good, 0, TOKENS, NULL, NULL), MXFP_ERR_SHAPE);
+	refused(attend(out, 0, q, 0, 0, &good, 0, TOKENS, NULL, NULL), MXFP_ERR_SHAPE);
+	refused(attend(out, 0, q, 0, ROW_OF_Q + 1, &good, 0, TOKENS, NULL, NULL), MXFP_ERR_SHAPE);
+	refused(mxfp_attention_workspace_size(&bytes, &good, 0, HEADS + 1, TOKENS, NULL, NULL), MXFP_ERR_SHAPE);
+	refused(attend(out, 0, q, 0, ROW_OF_Q, &good, 1, TOKENS, NULL, NULL), MXFP_ERR_SIZE);
+	refused(attend(out, 0, q, 0, ROW_OF_Q, &good, SIZE_MAX, 2, NULL, NULL), MXFP_ERR_SIZE);
+	refused(attend(out, 0, q, ROW_OF_Q - 1, ROW_OF_Q, &good, 0, TOKENS, NULL, NULL), MXFP_ERR_STRIDE);
+	refused(attend(out, ROW_OF_Q - 1, q, 0, ROW_OF_Q, &good, 0, TOKENS, NULL, NULL), MXFP_ERR_STRIDE);
+	refused(attend(out, SIZE_MAX / 2, q, 0, ROW_OF_Q, &good, 0, TOKENS, NULL, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_attention(&result, &queries, &good, 0, NULL, workspace, 64, NULL), MXFP_ERR_WORKSPACE);
+	refused(mxfp_attention(&result, &in_cache, &good, 0, NULL, memory, enough, NULL), MXFP_ERR_OVERLAP);
+	refused(attend(out, 0, out + 1, 0, ROW_OF_Q, &good, 0, TOKENS, NULL, NULL), MXFP_ERR_OVERLAP);
+	refused(mxfp_attention(&result, &queries, &good, 0, NULL, q, enough, NULL), MXFP_ERR_OVERLAP);
+	refused(store(&good, 0, 1, NULL, v, 0, NULL), MXFP_ERR_NULL);
+	refused(store(&good, TOKENS, 1, k, v, 0, NULL), MXFP_ERR_SIZE);
+	refused(store(&good, 0, 2, k, v, 2 * COLS - 1, NULL), MXFP_ERR_STRIDE);
+	refused(store(&good, 0, 1, k, (float *)(void *)(memory + 4), 0, NULL), MXFP_ERR_OVERLAP);
+	refused(mxfp_attention_store(&good, 0, &one_row, &queries, NULL), MXFP_ERR_SHAPE);
+	refused(mxfp_attention_store(&good, 0, &queries, &queries, NULL), MXFP_ERR_SHAPE);
+	matrix = one_row;
+	matrix.rows = 2;
+	refused(mxfp_attention_store(&good, 0, &one_row, &matrix, NULL), MXFP_ERR_SHAPE);
+	matrix = one_row;
+	matrix.format = MXFP_FORMAT_BF16;
+	refused(mxfp_attention_store(&good, 0, &one_row, &matrix, NULL), MXFP_ERR_FORMAT);
+	refused(mxfp_attention_store(&good, 0, &matrix, &one_row, NULL), MXFP_ERR_FORMAT);
+	matrix = queries;
+	matrix.transposed = true;
+	refused(mxfp_attention(&result, &matrix, &good, 0, NULL, workspace, enough, NULL), MXFP_ERR_FORMAT);
+	matrix = queries;
+	matrix.size = 0;
+	refused(mxfp_attention(&result, &matrix, &good, 0, NULL, workspace, enough, NULL), MXFP_ERR_VERSION);
+	other = mxfp_to_numbers(MXFP_FORMAT_BF16, out);
+	refused(mxfp_attention(&other, &queries, &good, 0, NULL, workspace, enough, NULL), MXFP_ERR_FORMAT);
+	other = result;
+	other.counts = &counts;
+	refused(mxfp_attention(&other, &queries, &good, 0, NULL, workspace, enough, NULL), MXFP_ERR_OPTION);
+	o.size = 0;
+	refused(mxfp_attention(&result, &queries, &good, 0, &o, workspace, enough, NULL), MXFP_ERR_VERSION);
 	cache.memory_bytes--;
-	refused(mxfp_attention(out, 0, q, 0, HEADS, &cache, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_SIZE);
+	refused(attend(out, 0, q, 0, ROW_OF_Q, &cache, 0, TOKENS, NULL, NULL), MXFP_ERR_WORKSPACE);
+	refused(store(&cache, 0, 1, k, v, 0, NULL), MXFP_ERR_WORKSPACE);
+	cache = good;
+	cache.size = 0;
+	refused(mxfp_attention_cache_size(&bytes, &cache), MXFP_ERR_VERSION);
+	refused(store(&cache, 0, 1, k, v, 0, NULL), MXFP_ERR_VERSION);
 	cache = good;
 	cache.memory = NULL;
-	refused(mxfp_attention_store(&cache, 0, 1, k, v, 0, NULL), MXFP_ERR_NULL);
+	refused(store(&cache, 0, 1, k, v, 0, NULL), MXFP_ERR_NULL);
 	cache.heads = 0;
-	refused(mxfp_attention_cache_size(&cache, &bytes), MXFP_ERR_SIZE);
+	refused(mxfp_attention_cache_size(&bytes, &cache), MXFP_ERR_SHAPE);
 	cache.heads = SIZE_MAX / 8;
-	refused(mxfp_attention_cache_size(&cache, &bytes), MXFP_ERR_SIZE);
+	refused(mxfp_attention_cache_size(&bytes, &cache), MXFP_ERR_SIZE);
 	cache = good;
 	cache.capacity = SIZE_MAX - 1;
-	refused(mxfp_attention_cache_size(&cache, &bytes), MXFP_ERR_SIZE);
+	refused(mxfp_attention_cache_size(&bytes, &cache), MXFP_ERR_SIZE);
 	cache = good;
 	cache.head_cols = 0;
-	refused(mxfp_attention_cache_size(&cache, &bytes), MXFP_ERR_SIZE);
+	refused(mxfp_attention_cache_size(&bytes, &cache), MXFP_ERR_SHAPE);
 }

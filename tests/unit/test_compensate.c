@@ -10,7 +10,7 @@
 #include "oracle/inputs.h"
 #include "suite.h"
 
-static const struct mxfp_exec one_thread = {.threads = 1};
+static const struct mxfp_exec one_thread = {.size = sizeof one_thread, .threads = 1};
 
 static void assert_number(float x, double want)
 {
@@ -160,16 +160,18 @@ TEST_LOOP(random_layers, sizeof formats / sizeof formats[0])
 		w[i] = again[i] = ((float)random_below(&r, 2001) - 1000) / 1000 * (i % 31 == 0 ? 4 : 1);
 	const struct compensation done = run(w, ROWS, COLS, x, exact, TOKENS, formats[_i], &one_thread);
 	ck_assert_double_lt(done.compensated, done.rounded);
-	const struct mxfp_exec three = {.threads = 3}, ref = {.isa = "ref"};
+	const struct mxfp_exec three = {.size = sizeof three, .threads = 3}, ref = {.size = sizeof ref, .isa = "ref"};
 	run(again, ROWS, COLS, x, exact, TOKENS, formats[_i], _i != 1 ? &three : &ref);
 	ck_assert_mem_eq(w, again, sizeof w);
 	for (size_t i = formats[_i] == MXFP_FORMAT_MXFP8_E4M3 ? OF_E4M3 : 0; i < N_RULES; i++) {
-		struct mxfp_blocks blocks = {.format = formats[_i], .rows = ROWS, .cols = COLS, .codes = codes, .scales = scales};
-		const struct mxfp_quantize_options options = {.rule = rules[i]};
+		struct mxfp_blocks blocks = mxfp_blocks_at(formats[_i], ROWS, COLS, codes, scales);
+		const struct mxfp_result to_blocks = mxfp_to_blocks(&blocks), to_held = mxfp_to_numbers(MXFP_FORMAT_F32, held);
+		const struct mxfp_matrix weights = mxfp_numbers(MXFP_FORMAT_F32, ROWS, COLS, w);
+		const struct mxfp_quantize_options options = {.size = sizeof options, .rule = rules[i]};
 
-		assert_status(mxfp_quantize(&blocks, w, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
+		assert_status(mxfp_quantize(&to_blocks, &weights, &options, NULL), MXFP_OK);
 		const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
-		assert_status(mxfp_dequantize(&matrix, held, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+		assert_status(mxfp_dequantize(&to_held, &matrix, NULL), MXFP_OK);
 		ck_assert_mem_eq(w, held, sizeof w);
 	}
 	suite_compared(ROWS * COLS * (1 + N_RULES));
@@ -226,7 +228,7 @@ TEST_LOOP(amax_is_held, N_RECIPES)
 TEST_LOOP(random_nvfp4_layers, 3 * N_RECIPES)
 {
 	static float x[TOKENS * COLS], exact[TOKENS * COLS], w[ROWS * COLS], again[ROWS * COLS], held[ROWS * COLS];
-	const struct mxfp_exec three = {.threads = 3}, ref = {.isa = "ref"};
+	const struct mxfp_exec three = {.size = sizeof three, .threads = 3}, ref = {.size = sizeof ref, .isa = "ref"};
 	const int place = _i / N_RECIPES;
 	struct random r = {suite_seed() + (uint64_t)_i};
 	struct compensate_grid grid = {.format = MXFP_FORMAT_NVFP4, .recipe = recipes[_i % N_RECIPES]};
@@ -246,9 +248,12 @@ TEST_LOOP(random_nvfp4_layers, 3 * N_RECIPES)
 	ck_assert_double_lt(done.compensated, done.rounded);
 	run_grid(again, ROWS, COLS, x, exact, TOKENS, &grid, _i % N_RECIPES != 2 * place ? &three : &ref);
 	ck_assert_mem_eq(w, again, sizeof w);
-	const struct mxfp_fake_output output = {.data = held, .format = MXFP_FORMAT_F32};
-	const struct mxfp_quantize_options options = {.recipe = grid.recipe, .tensor_amax = place == 2 ? &grid.amax : NULL};
-	assert_status(mxfp_fake_quantize(MXFP_FORMAT_NVFP4, &output, w, MXFP_FORMAT_F32, 0, ROWS, COLS, &options), MXFP_OK);
+	const struct mxfp_result output = mxfp_to_numbers(MXFP_FORMAT_F32, held);
+	const struct mxfp_matrix weights = mxfp_numbers(MXFP_FORMAT_F32, ROWS, COLS, w);
+	const struct mxfp_quantize_options options = {
+		.size = sizeof options, .recipe = grid.recipe, .tensor_amax = {place == 2, grid.amax},
+	};
+	assert_status(mxfp_fake_quantize(&output, MXFP_FORMAT_NVFP4, &weights, &options, NULL), MXFP_OK);
 	ck_assert_mem_eq(w, held, sizeof w);
 	suite_compared(2 * ROWS * COLS);
 }
@@ -288,10 +293,14 @@ TEST(scales_are_made_from_what_stays)
 static void prune(float *pruned, const float *w, size_t rows, size_t cols, struct mxfp_sparsity sparsity)
 {
 	uint8_t *masks = malloc(rows * (cols + 16));
-	const struct mxfp_sparse sparse = {.format = MXFP_FORMAT_F32, .sparsity = sparsity, .rows = rows, .cols = cols, .masks = masks};
+	const struct mxfp_sparse sparse = {
+		.size = sizeof sparse, .format = MXFP_FORMAT_F32, .sparsity = sparsity, .rows = rows, .cols = cols, .masks = masks,
+	};
+	const struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, pruned);
+	const struct mxfp_matrix weights = mxfp_numbers(MXFP_FORMAT_F32, rows, cols, w);
 
 	ck_assert_ptr_nonnull(masks);
-	assert_status(mxfp_sparse_prune(&sparse, pruned, 0, w, 0, &one_thread), MXFP_OK);
+	assert_status(mxfp_sparse_prune(&sparse, &result, &weights, &one_thread), MXFP_OK);
 	free(masks);
 }
 
@@ -312,8 +321,9 @@ TEST_LOOP(independent_inputs_prune_by_magnitude, N_PATTERNS * N_FORMATS)
 	struct random r = {suite_seed() + (uint64_t)_i};
 	const struct compensate_grid grid = {
 		.format = formats[_i % N_FORMATS], .rule = MXFP_RULE_MSE, .sparsity = pattern(_i / N_FORMATS)};
-	const struct mxfp_fake_output output = {.data = want, .format = MXFP_FORMAT_F32};
-	const struct mxfp_quantize_options options = {.rule = grid.rule};
+	const struct mxfp_result output = mxfp_to_numbers(MXFP_FORMAT_F32, want);
+	const struct mxfp_matrix weights = mxfp_numbers(MXFP_FORMAT_F32, ROWS, COLS, pruned);
+	const struct mxfp_quantize_options options = {.size = sizeof options, .rule = grid.rule};
 
 	if ((uint32_t)(_i + _i / N_FORMATS) % N_FORMATS % suite_shares() != 0)
 		return;
@@ -323,7 +333,7 @@ TEST_LOOP(independent_inputs_prune_by_magnitude, N_PATTERNS * N_FORMATS)
 	for (size_t i = 0; i < ROWS * COLS; i++)
 		w[i] = copysignf((float)random_below(&r, i % 3 == 0 ? 4 : 1000) / 100, random_below(&r, 2) == 0 ? 1 : -1);
 	prune(pruned, w, ROWS, COLS, grid.sparsity);
-	assert_status(mxfp_fake_quantize(grid.format, &output, pruned, MXFP_FORMAT_F32, 0, ROWS, COLS, &options), MXFP_OK);
+	assert_status(mxfp_fake_quantize(&output, grid.format, &weights, &options, NULL), MXFP_OK);
 	run_grid(w, ROWS, COLS, x, x, COLS, &grid, &one_thread);
 	for (size_t i = 0; i < ROWS * COLS; i++)
 		assert_number(w[i], (double)want[i]);
@@ -419,7 +429,7 @@ TEST_LOOP(what_stays_is_what_costs_most, N_PATTERNS)
 TEST_LOOP(random_sparse_layers, N_PATTERNS * (N_FORMATS + N_RECIPES))
 {
 	static float x[TOKENS * COLS], exact[TOKENS * COLS], w[ROWS * COLS], again[ROWS * COLS], held[ROWS * COLS];
-	const struct mxfp_exec three = {.threads = 3}, ref = {.isa = "ref"};
+	const struct mxfp_exec three = {.size = sizeof three, .threads = 3}, ref = {.size = sizeof ref, .isa = "ref"};
 	const int way = _i / N_PATTERNS;
 	const struct mxfp_sparsity sparsity = pattern(_i % N_PATTERNS);
 	const bool scaled = way >= N_FORMATS;
@@ -449,10 +459,11 @@ TEST_LOOP(random_sparse_layers, N_PATTERNS * (N_FORMATS + N_RECIPES))
 	prune(again, w, ROWS, COLS, grid.sparsity);
 	ck_assert_mem_eq(w, again, sizeof w);
 	for (size_t i = grid.format == MXFP_FORMAT_MXFP8_E4M3 ? OF_E4M3 : 0; i < N_RULES; i++) {
-		const struct mxfp_fake_output output = {.data = held, .format = MXFP_FORMAT_F32};
-		const struct mxfp_quantize_options options = {.rule = rules[i], .recipe = grid.recipe};
+		const struct mxfp_result output = mxfp_to_numbers(MXFP_FORMAT_F32, held);
+		const struct mxfp_matrix weights = mxfp_numbers(MXFP_FORMAT_F32, ROWS, COLS, again);
+		const struct mxfp_quantize_options options = {.size = sizeof options, .rule = rules[i], .recipe = grid.recipe};
 
-		assert_status(mxfp_fake_quantize(grid.format, &output, again, MXFP_FORMAT_F32, 0, ROWS, COLS, &options), MXFP_OK);
+		assert_status(mxfp_fake_quantize(&output, grid.format, &weights, &options, NULL), MXFP_OK);
 		ck_assert_mem_eq(w, held, sizeof w);
 	}
 	suite_compared(6 * ROWS * COLS);

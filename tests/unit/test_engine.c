@@ -38,7 +38,7 @@ static struct mxfp_matrix *matrix(enum mxfp_format format, size_t rows, size_t c
 {
 	struct mxfp_matrix *m = &matrices[n_matrices++ % 64];
 
-	*m = (struct mxfp_matrix){.format = format, .rows = rows, .cols = cols};
+	*m = mxfp_numbers(format, rows, cols, NULL);
 	return m;
 }
 
@@ -63,10 +63,10 @@ static struct mxfp_product w4a8(size_t m, size_t n, size_t k)
 /* The account of one core of Trainium3. */
 static void estimate(struct account *a, const struct mxfp_product *products, size_t n, unsigned pass_k)
 {
-	const struct mxfp_gemm_options options = {.pass_k = pass_k};
+	const struct mxfp_gemm_options options = {.size = sizeof options, .pass_k = pass_k};
 
 	prepare(a, "trainium3", 1);
-	assert_status(mxfp_engine_estimate(products, n, &options, &a->engine), MXFP_OK);
+	assert_status(mxfp_engine_estimate(&a->engine, NULL, products, n, &options), MXFP_OK);
 	ck_assert_uint_eq(a->engine.arrays, pass_k == 0 ? 1 : 512 / pass_k);
 	suite_compared(1);
 }
@@ -173,19 +173,21 @@ TEST(sums_in_bf16_take_half_of_the_banks)
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		const struct mxfp_gemm_options options = {.pass_k = cases[i].pass_k, .c_format = cases[i].c};
-		const struct mxfp_product p = product(cases[i].m, 128, 512, MXFP_FORMAT_MXFP8_E4M3, cases[i].w);
+		const struct mxfp_gemm_options options = {.size = sizeof options, .pass_k = cases[i].pass_k};
+		const struct mxfp_result c = mxfp_to_numbers(cases[i].c, NULL);
+		struct mxfp_product p = product(cases[i].m, 128, 512, MXFP_FORMAT_MXFP8_E4M3, cases[i].w);
 		struct mxfp_engine_chip chip;
 		struct account a;
 
+		p.c = &c;
 		prepare(&a, cases[i].chip, 1);
-		assert_status(mxfp_engine_estimate(&p, 1, &options, &a.engine), MXFP_OK);
+		assert_status(mxfp_engine_estimate(&a.engine, NULL, &p, 1, &options), MXFP_OK);
 		ck_assert_uint_eq(a.engine.cycles, cases[i].cycles);
 		/* A copy of a chip has what the chip has. */
 		chip = *a.engine.chip;
 		chip.size = sizeof chip;
 		a.engine.chip = &chip;
-		assert_status(mxfp_engine_estimate(&p, 1, &options, &a.engine), MXFP_OK);
+		assert_status(mxfp_engine_estimate(&a.engine, NULL, &p, 1, &options), MXFP_OK);
 		ck_assert_uint_eq(a.engine.cycles, cases[i].cycles);
 		suite_compared(2);
 	}
@@ -244,14 +246,14 @@ TEST(longest_first_on_the_least_busy)
 /* Eight equal products on the 32 quarters of a chip, then nine: ties go to the lower index. */
 TEST(ties_go_to_the_lower_index)
 {
-	const struct mxfp_gemm_options options = {.pass_k = 512};
+	const struct mxfp_gemm_options options = {.size = sizeof options, .pass_k = 512};
 	struct mxfp_product products[9];
 	struct account a;
 
 	for (size_t i = 0; i < 9; i++)
 		products[i] = w4a8(512, 128, 512);
 	prepare(&a, "trainium3", 0);
-	assert_status(mxfp_engine_estimate(products, 9, &options, &a.engine), MXFP_OK);
+	assert_status(mxfp_engine_estimate(&a.engine, NULL, products, 9, &options), MXFP_OK);
 	ck_assert_uint_eq(a.engine.arrays, 8);
 	for (size_t i = 0; i < 9; i++) {
 		ck_assert_uint_eq(a.places[i].product, i);
@@ -288,25 +290,27 @@ TEST(four_sub_arrays_win_with_short_k)
 TEST(bytes_are_those_in_memory)
 {
 	struct mxfp_product p = w4a8(64, 96, 100);
-	struct mxfp_gemm_options options = {.c_format = MXFP_FORMAT_BF16};
+	struct mxfp_gemm_options options = {.size = sizeof options};
+	const struct mxfp_result bf16 = mxfp_to_numbers(MXFP_FORMAT_BF16, NULL);
 	struct account a;
 
 	estimate(&a, &p, 1, 0);
 	ck_assert_uint_eq(a.engine.bytes, 64 * 132 + 96 * 68 + 64 * 96 * 4);
 	ck_assert_uint_eq(a.engine.memory_ps, (64 * 132 + 96 * 68 + 64 * 96 * 4) * UINT64_C(1000000) / 612500);
+	p.c = &bf16;
 	prepare(&a, "trainium3", 1);
-	assert_status(mxfp_engine_estimate(&p, 1, &options, &a.engine), MXFP_OK);
+	assert_status(mxfp_engine_estimate(&a.engine, NULL, &p, 1, &options), MXFP_OK);
 	ck_assert_uint_eq(a.engine.bytes, 64 * 132 + 96 * 68 + 64 * 96 * 2);
 	options.accumulate = true;
-	assert_status(mxfp_engine_estimate(&p, 1, &options, &a.engine), MXFP_OK);
+	assert_status(mxfp_engine_estimate(&a.engine, NULL, &p, 1, &options), MXFP_OK);
 	ck_assert_uint_eq(a.engine.bytes, 64 * 132 + 96 * 68 + 64 * 96 * 4);
 	/* A that is quantized on the way is read as it is stored; 4:16 keeps 28 of seven groups, with 14 bytes of masks. */
 	p = product(64, 96, 100, MXFP_FORMAT_BF16, MXFP_FORMAT_BF16);
 	w_of(&p)->sparsity = (struct mxfp_sparsity){4, 16};
 	estimate(&a, &p, 1, 0);
 	ck_assert_uint_eq(a.engine.bytes, 64 * 200 + 96 * (56 + 14) + 64 * 96 * 4);
-	options = (struct mxfp_gemm_options){.a_format = MXFP_FORMAT_MXFP8_E5M2};
-	assert_status(mxfp_engine_estimate(&p, 1, &options, &a.engine), MXFP_OK);
+	options = (struct mxfp_gemm_options){.size = sizeof options, .a_format = MXFP_FORMAT_MXFP8_E5M2};
+	assert_status(mxfp_engine_estimate(&a.engine, NULL, &p, 1, &options), MXFP_OK);
 	ck_assert_uint_eq(a.engine.bytes, 64 * 200 + 96 * (56 + 14) + 64 * 96 * 4);
 }
 
@@ -320,7 +324,7 @@ TEST(peaks_are_the_published_ones)
 	estimate(&a, &p, 1, 0);
 	ck_assert_uint_eq(a.engine.ideal_ps, flop * 1000 / 314625);
 	prepare(&a, "trainium3", 0);
-	assert_status(mxfp_engine_estimate(&p, 1, NULL, &a.engine), MXFP_OK);
+	assert_status(mxfp_engine_estimate(&a.engine, NULL, &p, 1, NULL), MXFP_OK);
 	ck_assert_uint_eq(a.engine.ideal_ps, flop * 1000 / 2517000);
 	/* The geometry at 2.4 GHz gives the published peak within 0.1 %; 32 strips of 8 tiles of K. */
 	estimate(&a, &p, 1, 0);
@@ -330,7 +334,7 @@ TEST(peaks_are_the_published_ones)
 	/* Trainium2: FP8 at half the depth, 1299 TFLOP/s, 2.9 TB/s. */
 	const struct mxfp_product fp8 = product(4096, 4096, 4096, MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_MXFP8_E4M3);
 	prepare(&a, "trainium2", 1);
-	assert_status(mxfp_engine_estimate(&fp8, 1, NULL, &a.engine), MXFP_OK);
+	assert_status(mxfp_engine_estimate(&a.engine, NULL, &fp8, 1, NULL), MXFP_OK);
 	ck_assert_uint_eq(a.engine.cycles, 64 + 32 * 16 * 4096);
 	ck_assert_uint_eq(a.engine.ideal_ps, flop * 1000 / 162375);
 	ck_assert_uint_eq(a.engine.memory_ps, a.engine.bytes * 1000000 / 362500);
@@ -343,7 +347,7 @@ TEST(an_announced_chip_has_bounds_only)
 
 	prepare(&a, "trainium4", 0);
 	ck_assert(a.engine.chip->announced);
-	assert_status(mxfp_engine_estimate(&p, 1, NULL, &a.engine), MXFP_OK);
+	assert_status(mxfp_engine_estimate(&a.engine, NULL, &p, 1, NULL), MXFP_OK);
 	ck_assert_uint_eq(a.engine.cycles, 0);
 	ck_assert_uint_eq(a.engine.compute_ps, 0);
 	ck_assert_uint_eq(a.engine.macs_tiles, 0);
@@ -358,7 +362,7 @@ static void refused(enum mxfp_status expected, const struct mxfp_product *produc
 {
 	const struct account before = *a;
 
-	ck_assert_int_eq((int)mxfp_engine_estimate(products, n, options, &a->engine), (int)expected);
+	ck_assert_int_eq((int)mxfp_engine_estimate(&a->engine, NULL, products, n, options), (int)expected);
 	ck_assert_mem_eq(a, &before, sizeof before);
 	suite_compared(1);
 }
@@ -366,17 +370,30 @@ static void refused(enum mxfp_status expected, const struct mxfp_product *produc
 TEST(what_cannot_be_is_refused)
 {
 	struct mxfp_product products[2] = {w4a8(8, 8, 64), w4a8(8, 8, 64)};
-	struct mxfp_gemm_options options = {.pass_k = 64};
+	struct mxfp_gemm_options options = {.size = sizeof options, .pass_k = 64};
 	struct mxfp_engine_chip chip = *mxfp_engine_get_chip(0);
+	const struct mxfp_result f16 = mxfp_to_numbers(MXFP_FORMAT_F16, NULL), no_size = {.format = MXFP_FORMAT_F32};
 	struct account a;
+	size_t failed = 77;
 
-	assert_status(mxfp_engine_estimate(products, 2, NULL, NULL), MXFP_ERR_NULL);
+	assert_status(mxfp_engine_estimate(NULL, NULL, products, 2, NULL), MXFP_ERR_NULL);
 	prepare(&a, "trainium3", 1);
 	refused(MXFP_ERR_NULL, NULL, 2, NULL, &a);
 	refused(MXFP_ERR_OPTION, products, 2, &options, &a);
-	options = (struct mxfp_gemm_options){.c_format = MXFP_FORMAT_F16};
-	refused(MXFP_ERR_FORMAT, products, 2, &options, &a);
-	options = (struct mxfp_gemm_options){.a_format = MXFP_FORMAT_MXFP8_E5M2};
+	options = (struct mxfp_gemm_options){.size = 0};
+	refused(MXFP_ERR_VERSION, products, 2, &options, &a);
+	products[1].c = &f16;
+	refused(MXFP_ERR_FORMAT, products, 2, NULL, &a);
+	products[1].c = &no_size;
+	refused(MXFP_ERR_VERSION, products, 2, NULL, &a);
+	products[1].c = NULL;
+	products[0].size = products[1].size = 0;
+	refused(MXFP_ERR_VERSION, products, 2, NULL, &a);
+	products[0].size = products[1].size = sizeof products[0];
+	w_of(&products[1])->size = 0;
+	refused(MXFP_ERR_VERSION, products, 2, NULL, &a);
+	w_of(&products[1])->size = sizeof(struct mxfp_matrix);
+	options = (struct mxfp_gemm_options){.size = sizeof options, .a_format = MXFP_FORMAT_MXFP8_E5M2};
 	refused(MXFP_ERR_FORMAT, products, 2, &options, &a);
 	w_of(&products[1])->format = MXFP_FORMAT_NVFP4;
 	refused(MXFP_ERR_FORMAT, products, 2, NULL, &a);
@@ -384,7 +401,9 @@ TEST(what_cannot_be_is_refused)
 	refused(MXFP_ERR_FORMAT, products, 2, NULL, &a);
 	products[1] = w4a8(8, 8, 64);
 	w_of(&products[1])->cols = 65;
-	refused(MXFP_ERR_SIZE, products, 2, NULL, &a);
+	refused(MXFP_ERR_SHAPE, products, 2, NULL, &a);
+	assert_status(mxfp_engine_estimate(&a.engine, &failed, products, 2, NULL), MXFP_ERR_SHAPE);
+	ck_assert_uint_eq(failed, 1);
 	products[1] = w4a8(SIZE_MAX, 3, 64);
 	refused(MXFP_ERR_SIZE, products, 2, NULL, &a);
 	products[1] = w4a8(8, 8, 64);
@@ -400,6 +419,12 @@ TEST(what_cannot_be_is_refused)
 	chip.clock_mhz = 0;
 	a.engine.chip = &chip;
 	refused(MXFP_ERR_OPTION, products, 2, NULL, &a);
+	chip = *mxfp_engine_get_chip(0);
+	chip.size = 0;
+	refused(MXFP_ERR_VERSION, products, 2, NULL, &a);
+	a.engine.chip = NULL;
+	a.engine.size = 0;
+	refused(MXFP_ERR_VERSION, products, 2, NULL, &a);
 	/* Trainium2 has no MXFP4. */
 	prepare(&a, "trainium2", 1);
 	refused(MXFP_ERR_FORMAT, products, 2, NULL, &a);
@@ -469,19 +494,19 @@ TEST(the_first_generation_has_its_engine)
 		struct account a;
 
 		prepare(&a, names[i], 1);
-		assert_status(mxfp_engine_estimate(&p, 1, NULL, &a.engine), MXFP_OK);
+		assert_status(mxfp_engine_estimate(&a.engine, NULL, &p, 1, NULL), MXFP_OK);
 		ck_assert_uint_eq(a.engine.cycles, 64 + 4 * 512);
 		ck_assert_uint_eq(a.engine.compute_ps, (64 + 4 * 512) * 1000000 / 2800);
 		ck_assert_uint_eq(a.engine.ideal_ps, UINT64_C(2) * 512 * 128 * 512 * 1000 / 95000);
 		ck_assert_uint_eq(a.engine.memory_ps, a.engine.bytes * 1000000 / 410000);
 		p = product(512, 128, 512, MXFP_FORMAT_F32, MXFP_FORMAT_BF16);
-		assert_status(mxfp_engine_estimate(&p, 1, NULL, &a.engine), MXFP_OK);
+		assert_status(mxfp_engine_estimate(&a.engine, NULL, &p, 1, NULL), MXFP_OK);
 		ck_assert_uint_eq(a.engine.cycles, 4 * (64 + 4 * 512));
 		p = product(512, 128, 512, MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_MXFP8_E5M2);
-		assert_status(mxfp_engine_estimate(&p, 1, NULL, &a.engine), MXFP_OK);
+		assert_status(mxfp_engine_estimate(&a.engine, NULL, &p, 1, NULL), MXFP_OK);
 		ck_assert_uint_eq(a.engine.cycles, 64 + 4 * 512);
 		p = w4a8(8, 8, 64);
-		ck_assert_int_eq((int)mxfp_engine_estimate(&p, 1, NULL, &a.engine), (int)MXFP_ERR_FORMAT);
+		ck_assert_int_eq((int)mxfp_engine_estimate(&a.engine, NULL, &p, 1, NULL), (int)MXFP_ERR_FORMAT);
 		suite_compared(4);
 	}
 }
@@ -491,7 +516,7 @@ TEST(no_products_take_no_time)
 	struct account a;
 
 	prepare(&a, "trainium3", 0);
-	assert_status(mxfp_engine_estimate(NULL, 0, NULL, &a.engine), MXFP_OK);
+	assert_status(mxfp_engine_estimate(&a.engine, NULL, NULL, 0, NULL), MXFP_OK);
 	ck_assert_uint_eq(a.engine.cycles + a.engine.bytes + a.engine.memory_ps + a.engine.ideal_ps, 0);
 	ck_assert_uint_eq(a.busy[7], 0);
 }

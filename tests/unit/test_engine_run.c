@@ -14,14 +14,15 @@ TEST(a_run_is_the_grouped_product_with_an_account)
 {
 	static unsigned char a_codes[M * 320], a_scales[M * 10], w_codes[N * 160], w_scales[N * 10];
 	static float expected[3][M * N], results[3][M * N];
-	struct mxfp_gemm_options options = {.pass_k = 128};
+	struct mxfp_gemm_options options = {.size = sizeof options, .pass_k = 128};
 	struct mxfp_product products[3];
+	struct mxfp_result c[3];
 	struct mxfp_matrix w[3];
-	const struct mxfp_matrix a = {
-		.format = MXFP_FORMAT_MXFP8_E4M3, .rows = M, .cols = K, .data = a_codes, .scales = a_scales};
+	const struct mxfp_blocks a_blocks = mxfp_blocks_at(MXFP_FORMAT_MXFP8_E4M3, M, K, a_codes, a_scales);
+	const struct mxfp_matrix a = mxfp_blocks_matrix(&a_blocks);
 	struct mxfp_engine_place places[3];
 	uint64_t busy[4] = {7, 7, 7, 7};
-	struct mxfp_engine engine = {.cores = 1, .places = places, .busy = busy, .n_busy = 4, .cycles = 7};
+	struct mxfp_engine engine = {.size = sizeof engine, .cores = 1, .places = places, .busy = busy, .n_busy = 4, .cycles = 7};
 	size_t bytes;
 
 	for (size_t i = 0; i < sizeof a_codes; i++)
@@ -33,21 +34,23 @@ TEST(a_run_is_the_grouped_product_with_an_account)
 	for (size_t i = 0; i < sizeof w_scales; i++)
 		w_scales[i] = (unsigned char)(120 + i * 7 % 16);
 	for (size_t i = 0; i < 3; i++) {
-		w[i] = (struct mxfp_matrix){
-			.format = MXFP_FORMAT_MXFP4, .rows = N - 40 * i, .cols = K, .data = w_codes, .scales = w_scales};
-		products[i] = (struct mxfp_product){.size = sizeof products[i], .a = &a, .w = &w[i], .c = expected[i]};
+		const struct mxfp_blocks w_blocks = mxfp_blocks_at(MXFP_FORMAT_MXFP4, N - 40 * i, K, w_codes, w_scales);
+
+		w[i] = mxfp_blocks_matrix(&w_blocks);
+		c[i] = mxfp_to_numbers(MXFP_FORMAT_F32, expected[i]);
+		products[i] = (struct mxfp_product){.size = sizeof products[i], .a = &a, .w = &w[i], .c = &c[i]};
 	}
-	assert_status(mxfp_gemm_workspace_size(products, 3, &options, &bytes), MXFP_OK);
+	assert_status(mxfp_gemm_workspace_size(&bytes, products, 3, &options, NULL), MXFP_OK);
 	void *workspace = malloc(bytes); /* grows with the threads of this machine */
 	ck_assert_ptr_nonnull(workspace);
-	assert_status(mxfp_gemm_grouped(products, 3, &options, workspace, bytes), MXFP_OK);
+	assert_status(mxfp_gemm_grouped(NULL, products, 3, &options, workspace, bytes, NULL), MXFP_OK);
 	for (size_t i = 0; i < 3; i++)
-		products[i].c = results[i];
+		c[i].data = results[i];
 	/* Without a workspace the products fail and nothing is written. */
-	ck_assert_int_eq((int)mxfp_engine_run(products, 3, &options, workspace, 0, &engine), (int)MXFP_ERR_SIZE);
+	ck_assert_int_eq((int)mxfp_engine_run(&engine, NULL, products, 3, &options, workspace, 0, NULL), (int)MXFP_ERR_WORKSPACE);
 	ck_assert_uint_eq(engine.cycles, 7);
 	ck_assert_uint_eq(busy[0], 7);
-	ck_assert_int_eq((int)mxfp_engine_run(products, 3, &options, workspace, bytes, &engine), (int)MXFP_OK);
+	ck_assert_int_eq((int)mxfp_engine_run(&engine, NULL, products, 3, &options, workspace, bytes, NULL), (int)MXFP_OK);
 	ck_assert_mem_eq(results, expected, sizeof results);
 	/* Three tiles of K; 130 columns are a strip of 128 and one of 2; 33 rows wait for 64 columns, not for 2 or 50. */
 	ck_assert_uint_eq(busy[0], 64 + 3 * (64 + 33));
@@ -57,16 +60,15 @@ TEST(a_run_is_the_grouped_product_with_an_account)
 	ck_assert_uint_eq(engine.cycles, busy[0]);
 	/* An error of one product says of which. */
 	size_t failed = 77;
-	options.failed_product = &failed;
 	w[1].cols = K + 1;
-	ck_assert_int_eq((int)mxfp_engine_run(products, 3, &options, workspace, bytes, &engine), (int)MXFP_ERR_SIZE);
+	ck_assert_int_eq((int)mxfp_engine_run(&engine, &failed, products, 3, &options, workspace, bytes, NULL), (int)MXFP_ERR_SHAPE);
 	ck_assert_uint_eq(failed, 1);
 	w[1].cols = K;
 	/* An account that cannot be made stops the products too; no product is to blame. */
 	failed = 77;
 	memset(results, 0, sizeof results);
 	engine.n_busy = 3;
-	ck_assert_int_eq((int)mxfp_engine_run(products, 3, &options, workspace, bytes, &engine), (int)MXFP_ERR_SIZE);
+	ck_assert_int_eq((int)mxfp_engine_run(&engine, &failed, products, 3, &options, workspace, bytes, NULL), (int)MXFP_ERR_SIZE);
 	ck_assert_uint_eq(failed, 77);
 	for (size_t i = 0; i < M * N; i++)
 		ck_assert(results[0][i] == 0);

@@ -13,6 +13,7 @@
 #include "body/fp_state.h"
 #include "oracle/matrix.h"
 #include "exec.h"
+#include "internal.h"
 #include "pool.h"
 #include "mxfp.h"
 #include "suite.h"
@@ -60,12 +61,12 @@ static struct pool pool;
 
 /* Whose threads do the work. */
 static const struct mxfp_exec workers[] = {
-	{.threads = 1},
-	{.threads = 0},
-	{.threads = 2},
-	{.threads = 1000},
-	{.run = pool_run, .run_context = &pool},
-	{.threads = 1, .run = pool_run, .run_context = &pool},
+	{.size = sizeof(struct mxfp_exec), .threads = 1},
+	{.size = sizeof(struct mxfp_exec), .threads = 0},
+	{.size = sizeof(struct mxfp_exec), .threads = 2},
+	{.size = sizeof(struct mxfp_exec), .threads = 1000},
+	{.size = sizeof(struct mxfp_exec), .run = pool_run, .run_context = &pool},
+	{.size = sizeof(struct mxfp_exec), .threads = 1, .run = pool_run, .run_context = &pool},
 };
 
 enum { N_WORKERS = sizeof workers / sizeof workers[0] };
@@ -76,8 +77,11 @@ static void mark(const struct mxfp_kernels *kernels, const void *context, size_t
 	atomic_uint *const *marks = context;
 
 	(*marks)[piece]++;
-	*counts = (struct mxfp_counts){0, counts->saturated + 1, counts->overflowed + piece, counts->flushed + 3 * piece,
-	                               counts->nan + UINT64_C(0x100000000), counts->inf + 5};
+	counts->saturated++;
+	counts->overflowed += piece;
+	counts->flushed += 3 * piece;
+	counts->nan += UINT64_C(0x100000000);
+	counts->inf += 5;
 }
 
 static void count_one(const struct mxfp_kernels *kernels, const void *context, size_t piece, struct mxfp_counts *counts)
@@ -91,7 +95,7 @@ static void count_one(const struct mxfp_kernels *kernels, const void *context, s
 TEST(no_count_is_lost)
 {
 	static const size_t n = 1 << 20;
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 	struct mxfp_runner runner;
 
 	ck_assert_int_eq(mxfp_runner_init(&runner, NULL), MXFP_OK);
@@ -107,7 +111,7 @@ TEST_LOOP(every_piece_runs_once_and_counts, N_WORKERS)
 	for (unsigned k = 0; k < sizeof n_pieces / sizeof n_pieces[0]; k++) {
 		uint64_t n = n_pieces[k], sum = n * (n - 1) / 2;
 		atomic_uint marks[N_PIECES] = {0}, *const context = marks;
-		struct mxfp_counts counts = {0, 7, 0, 1, 0, 0};
+		struct mxfp_counts counts = {.size = sizeof counts, .saturated = 7, .flushed = 1};
 		struct mxfp_runner runner;
 
 		ck_assert_int_eq(mxfp_runner_init(&runner, &workers[_i]), MXFP_OK);
@@ -129,7 +133,7 @@ TEST_LOOP(numbers_are_the_same_whoever_converts, N_WORKERS)
 	struct random r = {suite_seed()};
 	uint32_t *x = malloc(N * sizeof *x);
 	uint8_t *codes = malloc(N), *want = malloc(N);
-	struct mxfp_counts counts = {0}, want_counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts}, want_counts = {.size = sizeof want_counts};
 	const struct mxfp_convert_job job = {
 		.dst_format = MXFP_FORMAT_E4M3,
 		.src_format = MXFP_FORMAT_F32,
@@ -141,18 +145,16 @@ TEST_LOOP(numbers_are_the_same_whoever_converts, N_WORKERS)
 		.counts = &want_counts,
 	};
 	const struct mxfp_convert_options options = {
-		.round = MXFP_ROUND_SR,
-		.seed = 5,
-		.stream = 6,
-		.first_index = FIRST,
-		.exec = &workers[_i],
-		.counts = &counts,
+		.size = sizeof options, .round = MXFP_ROUND_SR, .seed = 5, .stream = 6, .first_index = FIRST,
 	};
+	const struct mxfp_matrix numbers = mxfp_numbers(MXFP_FORMAT_F32, 1, N, x);
+	struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_E4M3, codes);
 
+	result.counts = &counts;
 	for (size_t i = 0; i < N; i++)
 		x[i] = random_f32(&r);
 	mxfp_kernels_get()->convert[MXFP_FORMAT_E4M3][MXFP_FORMAT_F32](&job);
-	ck_assert_int_eq(mxfp_convert(codes, MXFP_FORMAT_E4M3, x, MXFP_FORMAT_F32, N, &options), MXFP_OK);
+	ck_assert_int_eq(mxfp_convert(&result, &numbers, &options, &workers[_i]), MXFP_OK);
 	ck_assert_mem_eq(codes, want, N);
 	ck_assert_mem_eq(&counts, &want_counts, sizeof counts);
 	suite_compared(N);
@@ -197,16 +199,14 @@ static uint32_t amax_uncut(const struct matrix *m)
 
 static enum mxfp_status quantize(struct matrix *m, const struct mxfp_exec *w, struct mxfp_counts *counts)
 {
-	const struct mxfp_quantize_options options = {
-		.round = MXFP_ROUND_SR,
-		.rule = MXFP_RULE_FLOOR,
-		.exec = w,
-		.counts = counts,
-	};
+	const struct mxfp_quantize_options options = {.size = sizeof options, .round = MXFP_ROUND_SR, .rule = MXFP_RULE_FLOOR};
+	const struct mxfp_matrix source = matrix_source(m);
+	struct mxfp_result result = mxfp_to_blocks(&m->blocks);
 
+	result.counts = counts;
 	memset(m->blocks.codes, MATRIX_CANARY, m->codes_bytes);
 	memset(m->blocks.scales, MATRIX_CANARY, m->scales_bytes);
-	return mxfp_quantize(&m->blocks, m->src, m->src_format, m->stride, &options);
+	return mxfp_quantize(&result, &source, &options, w);
 }
 
 static void check_blocks(const struct matrix *m, const struct matrix *want)
@@ -221,6 +221,7 @@ static void check_dequantize(const struct matrix *m, const struct mxfp_exec *w)
 	size_t n = m->rows * m->stride;
 	uint8_t *got = matrix_allocate(4 * n), *want = matrix_allocate(4 * n);
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&m->blocks);
+	struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, got);
 	struct mxfp_dequantize_job job = {
 		.format = m->blocks.format,
 		.dst_format = MXFP_FORMAT_F32,
@@ -237,7 +238,8 @@ static void check_dequantize(const struct matrix *m, const struct mxfp_exec *w)
 
 	memcpy(&job.tensor_scale, &m->blocks.tensor_scale, sizeof job.tensor_scale);
 	mxfp_kernels_get()->dequantize[job.format](&job);
-	ck_assert_int_eq(mxfp_dequantize(&matrix, got, MXFP_FORMAT_F32, m->stride, w), MXFP_OK);
+	result.stride = m->stride;
+	ck_assert_int_eq(mxfp_dequantize(&result, &matrix, w), MXFP_OK);
 	ck_assert_mem_eq(got, want, 4 * n);
 	suite_compared(m->rows * m->cols);
 	free(got);
@@ -258,13 +260,13 @@ TEST_LOOP(blocks_are_the_same_whoever_works, sizeof shapes / sizeof shapes[0])
 	for (unsigned k = 0; k < sizeof block_formats / sizeof block_formats[0]; k++) {
 		struct matrix m = matrix_of(block_formats[k], shapes[_i].rows, shapes[_i].cols, 3);
 		struct matrix want = matrix_of(block_formats[k], shapes[_i].rows, shapes[_i].cols, 3);
-		struct mxfp_counts want_counts = {0};
+		struct mxfp_counts want_counts = {.size = sizeof want_counts};
 
 		matrix_fill(&m, &r);
 		memcpy(want.src, m.src, m.rows * m.stride * 4);
 		quantize_uncut(&want, amax_uncut(&m), &want_counts);
 		for (int w = 0; w < N_WORKERS; w++) {
-			struct mxfp_counts counts = {0};
+			struct mxfp_counts counts = {.size = sizeof counts};
 
 			ck_assert_int_eq(quantize(&m, &workers[w], &counts), MXFP_OK);
 			ck_assert_mem_eq(&counts, &want_counts, sizeof counts);
@@ -285,26 +287,25 @@ TEST_LOOP(scans_find_the_largest_and_the_first, N_WORKERS)
 	struct matrix m = matrix_of(MXFP_FORMAT_NVFP4, ROWS, COLS, 0);
 	uint64_t first = 0;
 	struct mxfp_quantize_options options = {
-		.recipe = MXFP_RECIPE_TE,
-		.non_finite = MXFP_NON_FINITE_ERROR,
-		.first_index = 100,
-		.first_non_finite = &first,
-		.exec = &workers[_i],
+		.size = sizeof options, .recipe = MXFP_RECIPE_TE, .non_finite = MXFP_NON_FINITE_ERROR, .first_index = 100,
 	};
+	const struct mxfp_matrix numbers = mxfp_numbers(MXFP_FORMAT_F32, ROWS, COLS, x);
+	struct mxfp_result result = mxfp_to_blocks(&m.blocks);
 
+	result.first_non_finite = &first;
 	x[3 * PIECE + 1] = -7;
-	ck_assert_int_eq(mxfp_amax(x, MXFP_FORMAT_F32, (size_t)ROWS * COLS, &amax, &workers[_i]), MXFP_OK);
+	ck_assert_int_eq(mxfp_amax(&amax, &numbers, &workers[_i]), MXFP_OK);
 	ck_assert(amax == 7);
 	for (unsigned k = 0; k < sizeof non_finite / sizeof non_finite[0]; k++)
 		memcpy(&x[non_finite[k]], &(uint32_t){0x7F800000}, 4);
-	ck_assert_int_eq(mxfp_quantize(&m.blocks, x, MXFP_FORMAT_F32, 0, &options), MXFP_ERR_NON_FINITE);
+	ck_assert_int_eq(mxfp_quantize(&result, &numbers, &options, &workers[_i]), MXFP_ERR_NON_FINITE);
 	ck_assert_uint_eq(first, 100 + PIECE + 3);
 	/* With the amax given, the numbers are looked through only after they have been quantized. */
 	options.non_finite = MXFP_NON_FINITE_PROPAGATE;
 	for (int given = 0; given < 2; given++) {
-		options.tensor_amax = given ? &amax : NULL;
+		options.tensor_amax = (struct mxfp_optional){given != 0, amax};
 		first = 0;
-		ck_assert_int_eq(mxfp_quantize(&m.blocks, x, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
+		ck_assert_int_eq(mxfp_quantize(&result, &numbers, &options, &workers[_i]), MXFP_OK);
 		ck_assert_uint_eq(first, 100 + PIECE + 3);
 	}
 	free(x);
@@ -332,7 +333,7 @@ TEST_LOOP(calls_may_nest, N_WORKERS)
 {
 	struct random r = {suite_seed()};
 	struct matrix matrices[N_NESTED], want = matrix_of(MXFP_FORMAT_MXFP4, 40, 4096, 0);
-	struct mxfp_counts want_counts = {0};
+	struct mxfp_counts want_counts = {.size = sizeof want_counts};
 
 	matrix_fill(&want, &r);
 	quantize_uncut(&want, 0, &want_counts);
@@ -341,9 +342,11 @@ TEST_LOOP(calls_may_nest, N_WORKERS)
 		memcpy(matrices[i].src, want.src, 4 * want.rows * want.cols);
 	}
 	for (int w = 0; w < N_WORKERS; w++) {
-		struct mxfp_counts counts[N_NESTED] = {{0}};
+		struct mxfp_counts counts[N_NESTED];
 		struct nested nested = {matrices, counts, &workers[w]};
 
+		for (int i = 0; i < N_NESTED; i++)
+			counts[i] = (struct mxfp_counts){.size = sizeof counts[i]};
 		ck_assert_int_eq(mxfp_parallel_for(&workers[_i], N_NESTED, quantize_nested, &nested), MXFP_OK);
 		for (int i = 0; i < N_NESTED; i++) {
 			ck_assert_mem_eq(&counts[i], &want_counts, sizeof want_counts);
@@ -424,15 +427,15 @@ TEST(calls_at_the_same_time_share_the_threads)
 /* What is one piece of work is done where it is asked for; more goes to the caller's threads, all of it. */
 TEST(one_piece_asks_for_no_threads)
 {
-	const struct mxfp_convert_options options = {.exec = &workers[N_WORKERS - 1]};
+	const struct mxfp_convert_options options = {.size = sizeof options};
 	float *x = calloc(PIECE + 1, sizeof *x);
 	uint8_t *codes = malloc(PIECE + 1);
 
 	pool.n_runs = 0;
-	mxfp_convert(codes, MXFP_FORMAT_E4M3, x, MXFP_FORMAT_F32, 0, &options);
-	mxfp_convert(codes, MXFP_FORMAT_E4M3, x, MXFP_FORMAT_F32, PIECE, &options);
+	mxfp_convert_array(codes, MXFP_FORMAT_E4M3, x, MXFP_FORMAT_F32, 0, &options, &workers[N_WORKERS - 1]);
+	mxfp_convert_array(codes, MXFP_FORMAT_E4M3, x, MXFP_FORMAT_F32, PIECE, &options, &workers[N_WORKERS - 1]);
 	ck_assert_uint_eq(pool.n_runs, 0);
-	mxfp_convert(codes, MXFP_FORMAT_E4M3, x, MXFP_FORMAT_F32, PIECE + 1, &options);
+	mxfp_convert_array(codes, MXFP_FORMAT_E4M3, x, MXFP_FORMAT_F32, PIECE + 1, &options, &workers[N_WORKERS - 1]);
 	ck_assert_uint_eq(pool.n_runs, 1);
 	free(x);
 	free(codes);
@@ -441,7 +444,7 @@ TEST(one_piece_asks_for_no_threads)
 /* It has none of the threads that its parent has. */
 TEST(a_child_of_a_process_with_threads_works)
 {
-	const struct mxfp_exec two = {.threads = 2};
+	const struct mxfp_exec two = {.size = sizeof two, .threads = 2};
 	struct random r = {suite_seed()};
 	struct matrix m = matrix_of(MXFP_FORMAT_MXFP4, 40, 4096, 0), want = matrix_of(MXFP_FORMAT_MXFP4, 40, 4096, 0);
 	int status;
@@ -463,13 +466,14 @@ TEST(a_child_of_a_process_with_threads_works)
 
 TEST(a_tier_is_chosen_by_name)
 {
-	const struct mxfp_exec unknown = {.isa = "sse2"}, empty = {.isa = ""};
+	const struct mxfp_exec unknown = {.size = sizeof unknown, .isa = "sse2"}, empty = {.size = sizeof empty, .isa = ""};
+	const struct mxfp_exec no_size = {.threads = 1};
 	struct mxfp_runner runner;
 	struct mxfp_kernels table;
 	atomic_uint n = 0;
 
 	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++) {
-		const struct mxfp_exec exec = {.isa = mxfp_isa_name(tier)};
+		const struct mxfp_exec exec = {.size = sizeof exec, .isa = mxfp_isa_name(tier)};
 
 		ck_assert_int_eq(mxfp_runner_init(&runner, &exec), MXFP_OK);
 		mxfp_kernels_init(&table, mxfp_isa_available() & ((UINT32_C(2) << tier) - 1));
@@ -477,8 +481,9 @@ TEST(a_tier_is_chosen_by_name)
 	}
 	ck_assert_int_eq(mxfp_runner_init(&runner, NULL), MXFP_OK);
 	ck_assert_ptr_eq(runner.kernels, mxfp_kernels_get());
-	ck_assert_int_eq(mxfp_parallel_for(&unknown, 1, count_task, &n), MXFP_ERR_OPTION);
-	ck_assert_int_eq(mxfp_parallel_for(&empty, 1, count_task, &n), MXFP_ERR_OPTION);
+	ck_assert_int_eq(mxfp_parallel_for(&unknown, 1, count_task, &n), MXFP_ERR_ISA);
+	ck_assert_int_eq(mxfp_parallel_for(&empty, 1, count_task, &n), MXFP_ERR_ISA);
+	ck_assert_int_eq(mxfp_parallel_for(&no_size, 1, count_task, &n), MXFP_ERR_VERSION);
 	ck_assert_int_eq(mxfp_parallel_for(NULL, 1, NULL, NULL), MXFP_ERR_NULL);
 	ck_assert_uint_eq(n, 0);
 	ck_assert_int_eq(mxfp_parallel_for(NULL, 7, count_task, &n), MXFP_OK);
@@ -554,7 +559,7 @@ static void fault_elsewhere(void *argument, size_t i)
 /* A fault of a task is the program's own: its handler runs, on the library's threads as on others. */
 TEST(a_fault_reaches_the_handler)
 {
-	const struct mxfp_exec two = {.threads = 2};
+	const struct mxfp_exec two = {.size = sizeof two, .threads = 2};
 	int status;
 
 	if (mxfp_processors() < 2)

@@ -8,14 +8,29 @@
 #include "mxfp/quantize.h"
 #include "suite.h"
 
-static const struct mxfp_quantize_options floor_rule = {.rule = MXFP_RULE_FLOOR};
+static const struct mxfp_quantize_options floor_rule = {.size = sizeof floor_rule, .rule = MXFP_RULE_FLOOR};
 
 static enum mxfp_status fake(enum mxfp_format format, float *dst, uint8_t *clamped, const float *src, size_t cols,
-                             const struct mxfp_quantize_options *o)
+                             const struct mxfp_quantize_options *o, struct mxfp_counts *counts, uint64_t *first)
 {
-	const struct mxfp_fake_output output = {.data = dst, .clamped = clamped};
+	const struct mxfp_matrix numbers = mxfp_numbers(MXFP_FORMAT_F32, 1, cols, src);
+	struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, dst);
 
-	return mxfp_fake_quantize(format, &output, src, MXFP_FORMAT_F32, 0, 1, cols, o);
+	result.clamped = clamped;
+	result.counts = counts;
+	result.first_non_finite = first;
+	return mxfp_fake_quantize(&result, format, &numbers, o, NULL);
+}
+
+/* Rows of src_stride numbers. */
+static enum mxfp_status fake_rows(const struct mxfp_result *result, enum mxfp_format format, const void *src,
+                                  enum mxfp_format src_format, size_t src_stride, size_t rows, size_t cols,
+                                  const struct mxfp_quantize_options *o)
+{
+	struct mxfp_matrix numbers = mxfp_numbers(src_format, rows, cols, src);
+
+	numbers.stride = src_stride;
+	return mxfp_fake_quantize(result, format, &numbers, o, NULL);
 }
 
 /* amax 7.5 = 1.875 * 2^2 and e2m1 has emax 2, so the scale is 1 and the largest element 6. 6.5 rounds to 6: it is clamped
@@ -25,20 +40,19 @@ TEST(mxfp4)
 	const float x[40] = {7.5F, -6.5F, 6, -6, 5, 0.25F, -0.75F, 0, [31] = -7, [32] = 24, 26, -2};
 	const float want[40] = {6, -6, 6, -6, 4, 0, -1, 0, [31] = -6, [32] = 24, 24, -2};
 	const uint8_t want_clamped[40] = {1, 1, [31] = 1, [33] = 1};
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 	struct mxfp_quantize_options o = floor_rule;
 	float y[40];
 	uint8_t clamped[40];
 
-	o.counts = &counts;
 	memset(clamped, 9, sizeof clamped);
-	assert_status(fake(MXFP_FORMAT_MXFP4, y, clamped, x, 40, &o), MXFP_OK);
+	assert_status(fake(MXFP_FORMAT_MXFP4, y, clamped, x, 40, &o, &counts, NULL), MXFP_OK);
 	ck_assert_mem_eq(y, want, sizeof want);
 	ck_assert_mem_eq(clamped, want_clamped, sizeof clamped);
 	/* 7 is the tie of 6 and 8, which is even. */
 	ck_assert(counts.saturated == 2 && counts.flushed == 1);
 	o.round = MXFP_ROUND_RTZ; /* changes what elements become, not which are clamped */
-	assert_status(fake(MXFP_FORMAT_MXFP4, y, clamped, x, 40, &o), MXFP_OK);
+	assert_status(fake(MXFP_FORMAT_MXFP4, y, clamped, x, 40, &o, &counts, NULL), MXFP_OK);
 	ck_assert_mem_eq(clamped, want_clamped, sizeof clamped);
 	ck_assert(y[6] == -0.5F);
 	suite_compared(80);
@@ -50,12 +64,12 @@ TEST(nvfp4)
 	const float x[18] = {6.3F, 6, -6.1F, 3, -1.2F, [16] = 0.09375F, -0.099F};
 	const float want[18] = {6, 6, -6, 3, -1, [16] = 0.09375F, -0.09375F};
 	const uint8_t want_clamped[18] = {1, 0, 1, [17] = 1};
-	const struct mxfp_quantize_options o = {.recipe = MXFP_RECIPE_TORCHAO_1};
+	const struct mxfp_quantize_options o = {.size = sizeof o, .recipe = MXFP_RECIPE_TORCHAO_1};
 	float y[18];
 	uint8_t clamped[18];
 
 	/* The second block: 0.099 / 6 is 8.448 * 2^-9, which is 2^-6 in e4m3, and 6 * 2^-6 = 0.09375. */
-	assert_status(fake(MXFP_FORMAT_NVFP4, y, clamped, x, 18, &o), MXFP_OK);
+	assert_status(fake(MXFP_FORMAT_NVFP4, y, clamped, x, 18, &o, NULL, NULL), MXFP_OK);
 	ck_assert_mem_eq(y, want, sizeof want);
 	ck_assert_mem_eq(clamped, want_clamped, sizeof clamped);
 	suite_compared(36);
@@ -72,9 +86,9 @@ TEST(nvfp4_has_a_tensor_scale)
 	uint8_t clamped[16];
 
 	for (int i = 0; i < 2; i++) {
-		const struct mxfp_quantize_options o = {.tensor_amax = &amax[i]};
+		const struct mxfp_quantize_options o = {.size = sizeof o, .tensor_amax = {true, amax[i]}};
 
-		assert_status(fake(MXFP_FORMAT_NVFP4, y, clamped, x, 16, &o), MXFP_OK);
+		assert_status(fake(MXFP_FORMAT_NVFP4, y, clamped, x, 16, &o, NULL, NULL), MXFP_OK);
 		ck_assert_mem_eq(y, want, sizeof want);
 		ck_assert_mem_eq(clamped, want_clamped, sizeof clamped);
 	}
@@ -86,26 +100,29 @@ TEST(rows_in_place)
 {
 	float x[2 * 40], before[2 * 40];
 	uint8_t clamped[2 * 50];
-	struct mxfp_fake_output output = {.data = x, .stride = 40, .clamped = clamped, .clamped_stride = 50};
+	struct mxfp_result output = mxfp_to_numbers(MXFP_FORMAT_F32, x);
 
+	output.stride = 40;
+	output.clamped = clamped;
+	output.clamped_stride = 50;
 	for (int i = 0; i < 80; i++)
 		x[i] = i % 40 < 32 ? 6.5F : 1.75F;
 	memcpy(before, x, sizeof x);
 	memset(clamped, 9, sizeof clamped);
-	assert_status(mxfp_fake_quantize(MXFP_FORMAT_MXFP4, &output, x, MXFP_FORMAT_F32, 40, 2, 33, &floor_rule), MXFP_OK);
+	assert_status(fake_rows(&output, MXFP_FORMAT_MXFP4, x, MXFP_FORMAT_F32, 40, 2, 33, &floor_rule), MXFP_OK);
 	for (int i = 0; i < 80; i++)
 		ck_assert(x[i] == (i % 40 < 32 ? 6 : i % 40 == 32 ? 1.5F : 1.75F)); /* 1.75 at scale 2^-2 is 7, clamped to 6 */
 	for (int i = 0; i < 100; i++)
 		ck_assert_int_eq(clamped[i], i % 50 <= 32 ? 1 : 9);
 	memcpy(x, before, sizeof x);
 	output.clamped = NULL;
-	assert_status(mxfp_fake_quantize(MXFP_FORMAT_MXFP4, &output, x, MXFP_FORMAT_F32, 40, 2, 33, &floor_rule), MXFP_OK);
+	assert_status(fake_rows(&output, MXFP_FORMAT_MXFP4, x, MXFP_FORMAT_F32, 40, 2, 33, &floor_rule), MXFP_OK);
 	ck_assert(x[0] == 6 && x[72] == 1.5F && x[73] == 1.75F);
 	memcpy(x, before, sizeof x);
 	memset(clamped, 9, sizeof clamped);
 	output.clamped = clamped;
 	output.data = NULL;
-	assert_status(mxfp_fake_quantize(MXFP_FORMAT_MXFP4, &output, x, MXFP_FORMAT_F32, 40, 2, 33, &floor_rule), MXFP_OK);
+	assert_status(fake_rows(&output, MXFP_FORMAT_MXFP4, x, MXFP_FORMAT_F32, 40, 2, 33, &floor_rule), MXFP_OK);
 	ck_assert_mem_eq(x, before, sizeof x);
 	ck_assert(clamped[0] == 1 && clamped[82] == 1 && clamped[83] == 9);
 	suite_compared(4 * 66);
@@ -116,13 +133,14 @@ TEST(bf16_and_f16)
 {
 	uint16_t x[32] = {0x40D0, 0xC0C0, 0x4000}, y[32];
 	uint8_t clamped[32];
-	struct mxfp_fake_output output = {.data = y, .format = MXFP_FORMAT_F16, .clamped = clamped};
+	struct mxfp_result output = mxfp_to_numbers(MXFP_FORMAT_F16, y);
 
-	assert_status(mxfp_fake_quantize(MXFP_FORMAT_MXFP4, &output, x, MXFP_FORMAT_BF16, 0, 1, 32, &floor_rule), MXFP_OK);
+	output.clamped = clamped;
+	assert_status(fake_rows(&output, MXFP_FORMAT_MXFP4, x, MXFP_FORMAT_BF16, 0, 1, 32, &floor_rule), MXFP_OK);
 	ck_assert(y[0] == 0x4600 && y[1] == 0xC600 && y[2] == 0x4000 && y[3] == 0);
 	output.format = MXFP_FORMAT_BF16;
 	output.data = x;
-	assert_status(mxfp_fake_quantize(MXFP_FORMAT_MXFP4, &output, x, MXFP_FORMAT_BF16, 0, 1, 32, &floor_rule), MXFP_OK);
+	assert_status(fake_rows(&output, MXFP_FORMAT_MXFP4, x, MXFP_FORMAT_BF16, 0, 1, 32, &floor_rule), MXFP_OK);
 	ck_assert(x[0] == 0x40C0 && x[1] == 0xC0C0 && x[2] == 0x4000);
 	ck_assert(clamped[0] == 1 && clamped[1] == 0 && clamped[2] == 0);
 	suite_compared(96);
@@ -140,14 +158,14 @@ TEST(via_bf16)
 	memcpy(x, bits, sizeof x);
 	for (int via = 0; via < 2; via++) {
 		o.via_bf16 = via == 1;
-		assert_status(fake(MXFP_FORMAT_MXFP4, y, clamped, x, 32, &o), MXFP_OK);
+		assert_status(fake(MXFP_FORMAT_MXFP4, y, clamped, x, 32, &o, NULL, NULL), MXFP_OK);
 		ck_assert_mem_eq(clamped, want[via], 6);
 	}
 	/* int8's largest, 127/64, is 3FFE, and the tie above it goes there. */
 	const uint32_t of_int8[32] = {0x3FFE0000, 0x3FFE8000, 0x3FFE8001, 0x3FFF0000};
 	const uint8_t want_int8[4] = {0, 0, 1, 1};
 	memcpy(x, of_int8, sizeof x);
-	assert_status(fake(MXFP_FORMAT_MXINT8, y, clamped, x, 32, &o), MXFP_OK);
+	assert_status(fake(MXFP_FORMAT_MXINT8, y, clamped, x, 32, &o, NULL, NULL), MXFP_OK);
 	ck_assert_mem_eq(clamped, want_int8, 4);
 	suite_compared(16);
 }
@@ -164,51 +182,110 @@ TEST(non_finite_policies)
 	float x[64] = {[1] = mxfp_f32_from_bits(0xFF800000), [40] = 3}, y[64];
 	uint8_t clamped[64];
 	uint64_t first = 77;
-	struct mxfp_counts counts = {0};
-	struct mxfp_quantize_options o = {
-		.rule = MXFP_RULE_FLOOR, .first_index = 1000, .first_non_finite = &first, .counts = &counts,
-	};
+	struct mxfp_counts counts = {.size = sizeof counts};
+	struct mxfp_quantize_options o = {.size = sizeof o, .rule = MXFP_RULE_FLOOR, .first_index = 1000};
 
-	assert_status(fake(MXFP_FORMAT_MXFP8_E4M3, y, clamped, x, 64, &o), MXFP_OK);
+	assert_status(fake(MXFP_FORMAT_MXFP8_E4M3, y, clamped, x, 64, &o, &counts, &first), MXFP_OK);
 	for (size_t i = 0; i < 64; i++)
 		ck_assert(bits_at(y, i) == (i < 32 ? 0x7FC00000 : i == 40 ? 0x40400000 : 0) && clamped[i] == 0);
 	ck_assert(first == 1001 && counts.inf == 1 && counts.nan == 0);
 	o.non_finite = MXFP_NON_FINITE_SATURATE;
-	assert_status(fake(MXFP_FORMAT_MXFP8_E4M3, y, clamped, x, 64, &o), MXFP_OK);
+	assert_status(fake(MXFP_FORMAT_MXFP8_E4M3, y, clamped, x, 64, &o, &counts, &first), MXFP_OK);
 	ck_assert(bits_at(y, 1) == 0xFF600000 && clamped[1] == 1 && clamped[0] == 0 && y[40] == 3);
 	o.rule = MXFP_RULE_RCEIL;
-	assert_status(fake(MXFP_FORMAT_MXFP8_E4M3, y, clamped, x, 64, &o), MXFP_OK);
+	assert_status(fake(MXFP_FORMAT_MXFP8_E4M3, y, clamped, x, 64, &o, &counts, &first), MXFP_OK);
 	ck_assert(bits_at(y, 1) == 0xFF800000 && clamped[1] == 0);
 	o.non_finite = MXFP_NON_FINITE_ERROR;
 	first = 77;
 	memset(y, 9, sizeof y);
 	memset(clamped, 9, sizeof clamped);
-	assert_status(fake(MXFP_FORMAT_MXFP8_E4M3, y, clamped, x, 64, &o), MXFP_ERR_NON_FINITE);
+	assert_status(fake(MXFP_FORMAT_MXFP8_E4M3, y, clamped, x, 64, &o, &counts, &first), MXFP_ERR_NON_FINITE);
 	ck_assert(first == 1001 && bits_at(y, 5) == 0x09090909 && clamped[5] == 9);
 	x[1] = 0;
 	first = 77;
-	assert_status(fake(MXFP_FORMAT_MXFP8_E4M3, y, clamped, x, 64, &o), MXFP_OK);
+	assert_status(fake(MXFP_FORMAT_MXFP8_E4M3, y, clamped, x, 64, &o, &counts, &first), MXFP_OK);
 	ck_assert(first == 77 && y[40] == 3);
 	/* In place the source is gone before the call ends; via bf16 the number is 7F7FFFFF, which becomes Inf. */
 	o.non_finite = MXFP_NON_FINITE_PROPAGATE;
 	o.via_bf16 = true;
 	x[50] = mxfp_f32_from_bits(0x7F7FFFFF);
-	assert_status(fake(MXFP_FORMAT_MXFP8_E4M3, x, NULL, x, 64, &o), MXFP_OK);
+	assert_status(fake(MXFP_FORMAT_MXFP8_E4M3, x, NULL, x, 64, &o, &counts, &first), MXFP_OK);
 	ck_assert(first == 1050 && bits_at(x, 40) == 0x7FC00000);
 	suite_compared(6 * 64);
+}
+
+/* mxfp_quantize() gives blocks, and beside them what mxfp_fake_quantize() gives: in every format, of rows with gaps, with squares
+   where there are any. Each part alone is the same. */
+TEST_LOOP(beside_blocks, 2 * MXFP_N_FORMATS)
+{
+	enum { ROWS = 70, COLS = 1101, GAP = 3, STRIDE = COLS + GAP, BLOCK_COLS = 1120 };
+	static float x[ROWS * STRIDE], numbers_of_both[ROWS * STRIDE], numbers_alone[ROWS * STRIDE];
+	static uint8_t clamped[ROWS * STRIDE], clamped_alone[ROWS * STRIDE];
+	static uint8_t codes[2][ROWS * BLOCK_COLS], scales[2][ROWS * BLOCK_COLS / 16];
+	const struct mxfp_format_info *info = mxfp_format_get_info((enum mxfp_format)(_i / 2));
+	const struct mxfp_quantize_options o = {
+		.size = sizeof o, .rule = MXFP_RULE_FLOOR, .round = MXFP_ROUND_SR, .seed = 5, .first_index = 100,
+		.block_rows = _i % 2 == 0 ? 1 : 32,
+	};
+	struct mxfp_blocks both = mxfp_blocks_at(info->format, ROWS, COLS, codes[0], scales[0]);
+	struct mxfp_blocks alone = mxfp_blocks_at(info->format, ROWS, COLS, codes[1], scales[1]);
+	struct mxfp_counts counts[3] = {{.size = sizeof counts[0]}, {.size = sizeof counts[0]}, {.size = sizeof counts[0]}};
+	uint64_t first[3] = {7, 7, 7};
+	struct mxfp_matrix src = mxfp_numbers(MXFP_FORMAT_F32, ROWS, COLS, x);
+	struct mxfp_result to_both = mxfp_to_blocks(&both), to_blocks = mxfp_to_blocks(&alone);
+	struct mxfp_result to_numbers = mxfp_to_numbers(MXFP_FORMAT_F32, numbers_alone);
+
+	suite_compared(1);
+	if (info->kind != MXFP_KIND_BLOCK || (info->tensor_scale && o.block_rows != 1))
+		return;
+	for (size_t i = 0; i < ROWS * STRIDE; i++)
+		x[i] = (float)((int)(i * 37 % 1009) - 500) * (i / 64 % 3 == 0 ? 1e-3F : 2.01F); /* up to 1021, past 127/64 * 2^9 */
+	x[40 * STRIDE + 77] = mxfp_f32_from_bits(0x7F800000);
+	src.stride = STRIDE;
+	to_both.data = numbers_of_both;
+	to_both.stride = to_numbers.stride = STRIDE;
+	to_both.clamped = clamped;
+	to_numbers.clamped = clamped_alone;
+	to_both.clamped_stride = to_numbers.clamped_stride = STRIDE;
+	to_both.counts = &counts[0];
+	to_blocks.counts = &counts[1];
+	to_numbers.counts = &counts[2];
+	to_both.first_non_finite = &first[0];
+	to_blocks.first_non_finite = &first[1];
+	to_numbers.first_non_finite = &first[2];
+	assert_status(mxfp_quantize(&to_both, &src, &o, NULL), MXFP_OK);
+	assert_status(mxfp_quantize(&to_blocks, &src, &o, NULL), MXFP_OK);
+	assert_status(mxfp_fake_quantize(&to_numbers, info->format, &src, &o, NULL), MXFP_OK);
+	ck_assert_mem_eq(codes[0], codes[1], sizeof codes[0]);
+	ck_assert_mem_eq(scales[0], scales[1], sizeof scales[0]);
+	ck_assert(both.tensor_scale == alone.tensor_scale && both.tensor_scale_divides == alone.tensor_scale_divides);
+	ck_assert_mem_eq(numbers_of_both, numbers_alone, sizeof numbers_alone);
+	ck_assert_mem_eq(clamped, clamped_alone, sizeof clamped);
+	ck_assert_ptr_nonnull(memchr(clamped, 1, sizeof clamped));
+	for (int k = 0; k < 3; k++) {
+		ck_assert_mem_eq(&counts[k], &counts[0], sizeof counts[0]);
+		ck_assert_uint_eq(first[k], 100 + 40 * COLS + 77);
+	}
+	/* The numbers are those of the blocks. */
+	const struct mxfp_matrix blocks = mxfp_blocks_matrix(&both);
+	to_numbers = mxfp_to_numbers(MXFP_FORMAT_F32, numbers_alone);
+	to_numbers.stride = STRIDE;
+	assert_status(mxfp_dequantize(&to_numbers, &blocks, NULL), MXFP_OK);
+	ck_assert_mem_eq(numbers_of_both, numbers_alone, sizeof numbers_alone);
+	suite_compared(4 * ROWS * COLS);
 }
 
 /* Refused with the status, and nothing is written. */
 static float numbers[128];
 static uint8_t bytes[128];
 
-static void refused(enum mxfp_format format, const struct mxfp_fake_output *output, const void *src,
+static void refused(enum mxfp_format format, const struct mxfp_result *output, const void *src,
                     enum mxfp_format src_format, size_t src_stride, size_t rows, const struct mxfp_quantize_options *o,
                     enum mxfp_status want)
 {
 	static const uint8_t zeros[sizeof numbers];
 
-	assert_status(mxfp_fake_quantize(format, output, src, src_format, src_stride, rows, 32, o), want);
+	assert_status(fake_rows(output, format, src, src_format, src_stride, rows, 32, o), want);
 	ck_assert(memcmp(numbers, zeros, sizeof numbers) == 0 && memcmp(bytes, zeros, sizeof bytes) == 0);
 	suite_compared(1);
 }
@@ -216,28 +293,42 @@ static void refused(enum mxfp_format format, const struct mxfp_fake_output *outp
 TEST(what_is_refused)
 {
 	const enum mxfp_format f32 = MXFP_FORMAT_F32, mxfp4 = MXFP_FORMAT_MXFP4;
-	const struct mxfp_fake_output good = {.data = numbers + 64, .clamped = bytes};
-	const struct mxfp_exec exec = {.isa = "none"};
-	struct mxfp_fake_output out = good;
-	struct mxfp_quantize_options o = {.via_bf16 = true};
+	const struct mxfp_result good = {.size = sizeof good, .data = numbers + 64, .clamped = bytes};
+	const struct mxfp_matrix numbers_in = mxfp_numbers(f32, 2, 32, numbers);
+	const struct mxfp_exec exec = {.size = sizeof exec, .isa = "none"};
+	struct mxfp_blocks blocks = mxfp_blocks_at(mxfp4, 2, 32, bytes, bytes + 64);
+	struct mxfp_counts counts = {.size = 0};
+	struct mxfp_matrix in = numbers_in;
+	struct mxfp_result out = good;
+	struct mxfp_quantize_options o = {.size = sizeof o, .via_bf16 = true};
 
 	refused(mxfp4, NULL, numbers, f32, 0, 2, NULL, MXFP_ERR_NULL);
 	refused(mxfp4, &good, NULL, f32, 0, 2, NULL, MXFP_ERR_NULL);
 	refused(MXFP_FORMAT_E4M3, &good, numbers, f32, 0, 2, NULL, MXFP_ERR_FORMAT);
 	refused((enum mxfp_format)MXFP_N_FORMATS, &good, numbers, f32, 0, 2, NULL, MXFP_ERR_FORMAT);
 	refused(mxfp4, &good, numbers, MXFP_FORMAT_TF32, 0, 2, NULL, MXFP_ERR_FORMAT);
-	refused(mxfp4, &good, numbers, f32, 31, 2, NULL, MXFP_ERR_SIZE);
+	refused(mxfp4, &good, numbers, f32, 31, 2, NULL, MXFP_ERR_STRIDE);
 	refused(mxfp4, &good, numbers, f32, SIZE_MAX / 2, 2, NULL, MXFP_ERR_SIZE);
 	refused(mxfp4, &good, numbers, f32, 0, SIZE_MAX / 16, NULL, MXFP_ERR_SIZE);
 	refused(mxfp4, &good, numbers + 1, f32, 0, 2, NULL, MXFP_ERR_OVERLAP);
 	refused(mxfp4, &good, numbers + 64, MXFP_FORMAT_BF16, 0, 2, NULL, MXFP_ERR_OVERLAP);
 	refused(mxfp4, &good, numbers + 64, f32, 33, 2, NULL, MXFP_ERR_OVERLAP);
 	refused(MXFP_FORMAT_NVFP4, &good, numbers, f32, 0, 2, &o, MXFP_ERR_OPTION);
-	o = (struct mxfp_quantize_options){.round = (enum mxfp_round)99};
+	o = (struct mxfp_quantize_options){.size = sizeof o, .round = (enum mxfp_round)99};
 	refused(mxfp4, &good, numbers, f32, 0, 2, &o, MXFP_ERR_OPTION);
-	o = (struct mxfp_quantize_options){.exec = &exec};
-	refused(mxfp4, &good, numbers, f32, 0, 2, &o, MXFP_ERR_OPTION);
-	o = (struct mxfp_quantize_options){.first_index = UINT64_MAX - 63};
+	o = (struct mxfp_quantize_options){.size = 0};
+	refused(mxfp4, &good, numbers, f32, 0, 2, &o, MXFP_ERR_VERSION);
+	assert_status(mxfp_fake_quantize(&good, mxfp4, &numbers_in, NULL, &exec), MXFP_ERR_ISA);
+	assert_status(mxfp_fake_quantize(&good, mxfp4, NULL, NULL, NULL), MXFP_ERR_NULL);
+	in.transposed = true;
+	assert_status(mxfp_fake_quantize(&good, mxfp4, &in, NULL, NULL), MXFP_ERR_FORMAT);
+	in = numbers_in;
+	in.sparsity = (struct mxfp_sparsity){2, 4};
+	assert_status(mxfp_fake_quantize(&good, mxfp4, &in, NULL, NULL), MXFP_ERR_FORMAT);
+	in = numbers_in;
+	in.size = 0;
+	assert_status(mxfp_fake_quantize(&good, mxfp4, &in, NULL, NULL), MXFP_ERR_VERSION);
+	o = (struct mxfp_quantize_options){.size = sizeof o, .first_index = UINT64_MAX - 63};
 	refused(mxfp4, &good, numbers, f32, 0, 2, &o, MXFP_ERR_SIZE);
 	out.data = out.clamped = NULL;
 	refused(mxfp4, &out, numbers, f32, 0, 2, NULL, MXFP_ERR_NULL);
@@ -246,15 +337,28 @@ TEST(what_is_refused)
 	refused(mxfp4, &out, numbers, f32, 0, 2, NULL, MXFP_ERR_FORMAT);
 	out = good;
 	out.stride = 31;
-	refused(mxfp4, &out, numbers, f32, 0, 2, NULL, MXFP_ERR_SIZE);
+	refused(mxfp4, &out, numbers, f32, 0, 2, NULL, MXFP_ERR_STRIDE);
 	out = good;
 	out.clamped_stride = 31;
+	refused(mxfp4, &out, numbers, f32, 0, 2, NULL, MXFP_ERR_STRIDE);
+	out.clamped_stride = SIZE_MAX / 2 + 1;
 	refused(mxfp4, &out, numbers, f32, 0, 2, NULL, MXFP_ERR_SIZE);
+	out = good;
+	out.size = 0;
+	refused(mxfp4, &out, numbers, f32, 0, 2, NULL, MXFP_ERR_VERSION);
+	out = good;
+	out.counts = &counts;
+	refused(mxfp4, &out, numbers, f32, 0, 2, NULL, MXFP_ERR_VERSION);
+	out = good;
+	out.blocks = &blocks;
+	refused(mxfp4, &out, numbers, f32, 0, 2, NULL, MXFP_ERR_OPTION);
+	/* mxfp_quantize() does take blocks, but not where the other parts are. */
+	assert_status(mxfp_quantize(&out, &numbers_in, NULL, NULL), MXFP_ERR_OVERLAP);
 	out = good;
 	out.clamped = (uint8_t *)numbers + 4 * 127;
 	refused(mxfp4, &out, numbers, f32, 0, 2, NULL, MXFP_ERR_OVERLAP);
 	out.clamped = (uint8_t *)numbers;
 	refused(mxfp4, &out, numbers, f32, 0, 2, NULL, MXFP_ERR_OVERLAP);
-	assert_status(mxfp_fake_quantize(mxfp4, &good, NULL, f32, 0, 0, 32, NULL), MXFP_OK);
-	assert_status(mxfp_fake_quantize(mxfp4, &good, NULL, f32, 0, 3, 0, NULL), MXFP_OK);
+	assert_status(fake_rows(&good, mxfp4, NULL, f32, 0, 0, 32, NULL), MXFP_OK);
+	assert_status(fake_rows(&good, mxfp4, NULL, f32, 0, 3, 0, NULL), MXFP_OK);
 }

@@ -148,12 +148,12 @@ TEST(names_and_aliases_are_found)
 
 	for (int f = 0; f < MXFP_N_FORMATS; f++) {
 		enum mxfp_format found = (enum mxfp_format)((f + 1) % MXFP_N_FORMATS);
-		ck_assert_int_eq((int)mxfp_format_from_name(mxfp_format_get_info((enum mxfp_format)f)->name, &found), (int)MXFP_OK);
+		ck_assert_int_eq((int)mxfp_format_from_name(&found, mxfp_format_get_info((enum mxfp_format)f)->name), (int)MXFP_OK);
 		ck_assert_int_eq((int)found, f);
 	}
 	for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++) {
 		enum mxfp_format found = MXFP_FORMAT_F32;
-		ck_assert_int_eq((int)mxfp_format_from_name(aliases[i].alias, &found), (int)MXFP_OK);
+		ck_assert_int_eq((int)mxfp_format_from_name(&found, aliases[i].alias), (int)MXFP_OK);
 		ck_assert_int_eq((int)found, (int)aliases[i].format);
 	}
 }
@@ -164,8 +164,8 @@ TEST(unknown_names_are_refused)
 	enum mxfp_format found = MXFP_FORMAT_E2M1;
 
 	for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
-		ck_assert_int_eq((int)mxfp_format_from_name(unknown[i], &found), (int)MXFP_ERR_FORMAT);
-	ck_assert_int_eq((int)mxfp_format_from_name(NULL, &found), (int)MXFP_ERR_NULL);
-	ck_assert_int_eq((int)mxfp_format_from_name("f32", NULL), (int)MXFP_ERR_NULL);
+		ck_assert_int_eq((int)mxfp_format_from_name(&found, unknown[i]), (int)MXFP_ERR_FORMAT);
+	ck_assert_int_eq((int)mxfp_format_from_name(&found, NULL), (int)MXFP_ERR_NULL);
+	ck_assert_int_eq((int)mxfp_format_from_name(NULL, "f32"), (int)MXFP_ERR_NULL);
 	ck_assert_int_eq((int)found, (int)MXFP_FORMAT_E2M1);
 }

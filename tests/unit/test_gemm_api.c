@@ -25,10 +25,12 @@ enum {
 
 /* A call that is right, for cases to spoil. */
 struct call {
-	struct mxfp_product product; /* whose a and w, unless NULL, become those below */
+	struct mxfp_product product; /* whose c, a and w, unless NULL, become those below */
+	struct mxfp_result c;
 	struct mxfp_matrix a, w;
 	struct mxfp_gemm_options options;
 	struct mxfp_quantize_options quantize;
+	const struct mxfp_exec *exec;
 	uint8_t *workspace;
 	size_t workspace_bytes;
 };
@@ -41,9 +43,7 @@ static struct {
 
 static uint8_t *workspace;
 
-static const float tensor_amax_nan = NAN;
-
-static const struct mxfp_gemm_options of_e4m3 = {.a_format = MXFP_FORMAT_MXFP8_E4M3};
+static const struct mxfp_gemm_options of_e4m3 = {.size = sizeof of_e4m3, .a_format = MXFP_FORMAT_MXFP8_E4M3};
 
 static void fill(void)
 {
@@ -54,16 +54,22 @@ static void fill(void)
 	memset(workspace, 0x5A, WORKSPACE_BYTES);
 }
 
-static const struct mxfp_exec one_thread = {.threads = 1};
+static const struct mxfp_exec one_thread = {.size = sizeof one_thread, .threads = 1};
 
 static struct call right(void)
 {
+	static const struct mxfp_result any_result;
 	static const struct mxfp_matrix any;
+	const struct mxfp_blocks a = mxfp_blocks_at(MXFP_FORMAT_MXFP8_E4M3, M, K, memory.a, memory.a_scales);
+	const struct mxfp_blocks w = mxfp_blocks_at(MXFP_FORMAT_MXFP4, N, K, memory.w, memory.w_scales);
 	struct call call = {
-		.product = {.size = sizeof call.product, .a = &any, .w = &any, .c = memory.c, .bias = memory.bias},
-		.a = {.format = MXFP_FORMAT_MXFP8_E4M3, .rows = M, .cols = K, .data = memory.a, .scales = memory.a_scales},
-		.w = {.format = MXFP_FORMAT_MXFP4, .rows = N, .cols = K, .data = memory.w, .scales = memory.w_scales},
-		.options = {.exec = &one_thread},
+		.product = {.size = sizeof call.product, .c = &any_result, .a = &any, .w = &any, .bias = memory.bias},
+		.c = mxfp_to_numbers(MXFP_FORMAT_F32, memory.c),
+		.a = mxfp_blocks_matrix(&a),
+		.w = mxfp_blocks_matrix(&w),
+		.options = {.size = sizeof call.options},
+		.quantize = {.size = sizeof call.quantize},
+		.exec = &one_thread,
 		.workspace = workspace,
 		.workspace_bytes = WORKSPACE_BYTES,
 	};
@@ -76,7 +82,7 @@ static struct call right_of_numbers(void)
 {
 	struct call call = right();
 
-	call.a = (struct mxfp_matrix){.format = MXFP_FORMAT_F32, .rows = M, .cols = K, .data = memory.numbers};
+	call.a = mxfp_numbers(MXFP_FORMAT_F32, M, K, memory.numbers);
 	call.options.a_format = MXFP_FORMAT_MXFP8_E4M3;
 	return call;
 }
@@ -84,6 +90,8 @@ static struct call right_of_numbers(void)
 /* The product of a call that stays where it is. */
 static const struct mxfp_product *product_of(struct call *call)
 {
+	if (call->product.c != NULL)
+		call->product.c = &call->c;
 	if (call->product.a != NULL)
 		call->product.a = &call->a;
 	if (call->product.w != NULL)
@@ -100,7 +108,7 @@ static void refused(const char *what, enum mxfp_status want, struct call call)
 		call.options.a_quantize = &call.quantize;
 	memcpy(before, &memory, sizeof memory);
 	memcpy(space_before, workspace, sizeof space_before);
-	enum mxfp_status status = mxfp_gemm(product_of(&call), &call.options, call.workspace, call.workspace_bytes);
+	enum mxfp_status status = mxfp_gemm(product_of(&call), &call.options, call.workspace, call.workspace_bytes, call.exec);
 	ck_assert_msg(status == want, "%s: status %d instead of %d", what, (int)status, (int)want);
 	ck_assert_msg(memcmp(before, &memory, sizeof memory) == 0, "%s: memory was written", what);
 	ck_assert_msg(memcmp(space_before, workspace, sizeof space_before) == 0, "%s: the workspace was written", what);
@@ -135,16 +143,17 @@ TEST(null)
 	REFUSED(MXFP_ERR_NULL, call.w.data = NULL);
 	REFUSED(MXFP_ERR_NULL, call.w.scales = NULL);
 	REFUSED(MXFP_ERR_NULL, call.product.c = NULL);
+	REFUSED(MXFP_ERR_NULL, call.c.data = NULL);
 	REFUSED(MXFP_ERR_NULL, call.workspace = NULL);
 	REFUSED_OF_NUMBERS(MXFP_ERR_NULL, call.a.data = NULL);
-	assert_status(mxfp_gemm(NULL, NULL, workspace, WORKSPACE_BYTES), MXFP_ERR_NULL);
-	assert_status(mxfp_gemm_workspace_size(NULL, 1, NULL, &bytes), MXFP_ERR_NULL);
+	assert_status(mxfp_gemm(NULL, NULL, workspace, WORKSPACE_BYTES, NULL), MXFP_ERR_NULL);
+	assert_status(mxfp_gemm_workspace_size(&bytes, NULL, 1, NULL, NULL), MXFP_ERR_NULL);
 	struct call plain = right();
-	assert_status(mxfp_gemm_workspace_size(product_of(&plain), 1, NULL, NULL), MXFP_ERR_NULL);
-	assert_status(mxfp_pack_size(NULL, NULL, &bytes), MXFP_ERR_NULL);
-	assert_status(mxfp_pack_size(&plain.w, NULL, NULL), MXFP_ERR_NULL);
-	assert_status(mxfp_pack(NULL, PACKED_BYTES, &plain.w, NULL), MXFP_ERR_NULL);
-	assert_status(mxfp_pack(memory.packed, PACKED_BYTES, NULL, NULL), MXFP_ERR_NULL);
+	assert_status(mxfp_gemm_workspace_size(NULL, product_of(&plain), 1, NULL, NULL), MXFP_ERR_NULL);
+	assert_status(mxfp_pack_size(&bytes, NULL, NULL, NULL), MXFP_ERR_NULL);
+	assert_status(mxfp_pack_size(NULL, &plain.w, NULL, NULL), MXFP_ERR_NULL);
+	assert_status(mxfp_pack(NULL, PACKED_BYTES, &plain.w, NULL, NULL), MXFP_ERR_NULL);
+	assert_status(mxfp_pack(memory.packed, PACKED_BYTES, NULL, NULL, NULL), MXFP_ERR_NULL);
 	suite_compared(7);
 }
 
@@ -159,8 +168,9 @@ TEST(formats)
 	REFUSED(MXFP_ERR_FORMAT, call.w.format = (enum mxfp_format)99);
 	REFUSED(MXFP_ERR_FORMAT, call.a.transposed = true);
 	REFUSED(MXFP_ERR_FORMAT, call.w.transposed = true);
-	REFUSED(MXFP_ERR_FORMAT, call.options.c_format = MXFP_FORMAT_F16);
-	REFUSED(MXFP_ERR_FORMAT, call.options.c_format = MXFP_FORMAT_MXFP4);
+	REFUSED(MXFP_ERR_FORMAT, call.a.sparsity = (struct mxfp_sparsity){4, 3});
+	REFUSED(MXFP_ERR_FORMAT, call.c.format = MXFP_FORMAT_F16);
+	REFUSED(MXFP_ERR_FORMAT, call.c.format = MXFP_FORMAT_MXFP4);
 	REFUSED(MXFP_ERR_FORMAT, call.options.psum = MXFP_FORMAT_TF32);
 	REFUSED(MXFP_ERR_FORMAT, call.options.a_format = (enum mxfp_format)99);
 	REFUSED(MXFP_ERR_FORMAT, call.options.a_format = MXFP_FORMAT_MXFP8_E5M2);
@@ -171,6 +181,8 @@ TEST(formats)
 
 TEST(options)
 {
+	uint64_t first = 77;
+
 	fill();
 	REFUSED(MXFP_ERR_OPTION, call.options.acc = (enum mxfp_acc)2);
 	REFUSED(MXFP_ERR_OPTION, call.options.acc = (enum mxfp_acc)-1);
@@ -180,15 +192,37 @@ TEST(options)
 	REFUSED(MXFP_ERR_OPTION, call.options.psum_round = (enum mxfp_round)99);
 	REFUSED(MXFP_ERR_OPTION, call.w.sparsity = (struct mxfp_sparsity){5, 3});
 	REFUSED(MXFP_ERR_OPTION, call.w.sparsity = (struct mxfp_sparsity){4, 0});
-	REFUSED(MXFP_ERR_OPTION, call.a.sparsity = (struct mxfp_sparsity){4, 3});
 	REFUSED_OF_NUMBERS(MXFP_ERR_OPTION, call.quantize.rule = (enum mxfp_rule)99);
 	REFUSED_OF_NUMBERS(MXFP_ERR_OPTION, call.quantize.round = (enum mxfp_round)99);
 	REFUSED_OF_NUMBERS(MXFP_ERR_OPTION, call.quantize.non_finite = (enum mxfp_non_finite)99);
 	REFUSED_OF_NUMBERS(MXFP_ERR_OPTION, call.options.a_format = MXFP_FORMAT_NVFP4, call.quantize.via_bf16 = true);
 	REFUSED_OF_NUMBERS(MXFP_ERR_OPTION, call.options.a_format = MXFP_FORMAT_NVFP4,
-	                   call.quantize.tensor_amax = &tensor_amax_nan);
+	                   call.quantize.tensor_amax = mxfp_some(NAN));
 	REFUSED_OF_NUMBERS(MXFP_ERR_OPTION, call.options.a_format = MXFP_FORMAT_NVFP4,
 	                   call.quantize.recipe = MXFP_RECIPE_GGML, call.quantize.round = MXFP_ROUND_SR);
+	REFUSED_OF_NUMBERS(MXFP_ERR_OPTION, call.quantize.block_rows = 32);
+	REFUSED(MXFP_ERR_OPTION, call.c.clamped = memory.packed);
+	REFUSED_OF_NUMBERS(MXFP_ERR_OPTION, call.c.first_non_finite = &first);
+	ck_assert_uint_eq(first, 77);
+}
+
+/* Structs whose size is not set, and a tier that is none. */
+TEST(versions)
+{
+	static const struct mxfp_exec no_size = {.threads = 1}, no_tier = {.size = sizeof no_tier, .isa = "none"};
+	struct mxfp_counts counts = {.size = 0};
+
+	fill();
+	REFUSED(MXFP_ERR_VERSION, call.product.size = 0);
+	REFUSED(MXFP_ERR_VERSION, call.product.size = sizeof(size_t) - 1);
+	REFUSED(MXFP_ERR_VERSION, call.c.size = 0);
+	REFUSED(MXFP_ERR_VERSION, call.a.size = 0);
+	REFUSED(MXFP_ERR_VERSION, call.w.size = 0);
+	REFUSED(MXFP_ERR_VERSION, call.options.size = 0);
+	REFUSED(MXFP_ERR_VERSION, call.c.counts = &counts);
+	REFUSED(MXFP_ERR_VERSION, call.exec = &no_size);
+	REFUSED(MXFP_ERR_ISA, call.exec = &no_tier);
+	REFUSED_OF_NUMBERS(MXFP_ERR_VERSION, call.quantize.size = 0);
 }
 
 TEST(sizes)
@@ -197,15 +231,15 @@ TEST(sizes)
 	size_t bytes;
 
 	fill();
-	REFUSED(MXFP_ERR_SIZE, call.w.cols = K - 1);
-	REFUSED(MXFP_ERR_SIZE, call.a.cols = K + 1);
-	REFUSED(MXFP_ERR_SIZE, call.a.stride = K_STORED - 1);
-	REFUSED(MXFP_ERR_SIZE, call.a.scales_stride = 2);
-	REFUSED(MXFP_ERR_SIZE, call.w.stride = K_STORED / 2 - 1);
-	REFUSED(MXFP_ERR_SIZE, call.w.scales_stride = 2);
-	REFUSED(MXFP_ERR_SIZE, call.product.c_stride = N - 1);
-	REFUSED(MXFP_ERR_SIZE, call.product.c_stride = SIZE_MAX);
-	REFUSED(MXFP_ERR_SIZE, call.product.c_stride = SIZE_MAX / 4);
+	REFUSED(MXFP_ERR_SHAPE, call.w.cols = K - 1);
+	REFUSED(MXFP_ERR_SHAPE, call.a.cols = K + 1);
+	REFUSED(MXFP_ERR_STRIDE, call.a.stride = K_STORED - 1);
+	REFUSED(MXFP_ERR_STRIDE, call.a.scales_stride = 2);
+	REFUSED(MXFP_ERR_STRIDE, call.w.stride = K_STORED / 2 - 1);
+	REFUSED(MXFP_ERR_STRIDE, call.w.scales_stride = 2);
+	REFUSED(MXFP_ERR_STRIDE, call.c.stride = N - 1);
+	REFUSED(MXFP_ERR_SIZE, call.c.stride = SIZE_MAX);
+	REFUSED(MXFP_ERR_SIZE, call.c.stride = SIZE_MAX / 4);
 	REFUSED(MXFP_ERR_SIZE, call.a.rows = SIZE_MAX);
 	REFUSED(MXFP_ERR_SIZE, call.a.rows = SIZE_MAX / 16);
 	REFUSED(MXFP_ERR_SIZE, call.w.rows = SIZE_MAX / 2);
@@ -213,16 +247,16 @@ TEST(sizes)
 	REFUSED(MXFP_ERR_SIZE, call.w.scales_stride = SIZE_MAX / 2);
 	REFUSED(MXFP_ERR_SIZE, call.a.cols = call.w.cols = SIZE_MAX);
 	REFUSED(MXFP_ERR_SIZE, call.a.cols = call.w.cols = SIZE_MAX - 64);
-	REFUSED_OF_NUMBERS(MXFP_ERR_SIZE, call.a.stride = K - 1);
-	REFUSED_OF_NUMBERS(MXFP_ERR_SIZE, call.a.transposed = true; call.a.stride = M - 1);
+	REFUSED_OF_NUMBERS(MXFP_ERR_STRIDE, call.a.stride = K - 1);
+	REFUSED_OF_NUMBERS(MXFP_ERR_STRIDE, call.a.transposed = true; call.a.stride = M - 1);
 	REFUSED_OF_NUMBERS(MXFP_ERR_SIZE, call.a.stride = SIZE_MAX / 2);
-	REFUSED(MXFP_ERR_SIZE, call.workspace_bytes = 0);
-	assert_status(mxfp_gemm_workspace_size(product_of(&plain), 1, &plain.options, &bytes), MXFP_OK);
-	REFUSED(MXFP_ERR_SIZE, call.workspace_bytes = bytes - 1);
-	assert_status(mxfp_pack_size(&plain.w, &of_e4m3, &bytes), MXFP_OK);
-	assert_status(mxfp_pack(memory.packed, bytes - 1, &plain.w, &of_e4m3), MXFP_ERR_SIZE);
+	REFUSED(MXFP_ERR_WORKSPACE, call.workspace_bytes = 0);
+	assert_status(mxfp_gemm_workspace_size(&bytes, product_of(&plain), 1, &plain.options, &one_thread), MXFP_OK);
+	REFUSED(MXFP_ERR_WORKSPACE, call.workspace_bytes = bytes - 1);
+	assert_status(mxfp_pack_size(&bytes, &plain.w, &of_e4m3, NULL), MXFP_OK);
+	assert_status(mxfp_pack(memory.packed, bytes - 1, &plain.w, &of_e4m3, NULL), MXFP_ERR_WORKSPACE);
 	plain.w.rows = SIZE_MAX / 8;
-	assert_status(mxfp_pack_size(&plain.w, &of_e4m3, &bytes), MXFP_ERR_SIZE);
+	assert_status(mxfp_pack_size(&bytes, &plain.w, &of_e4m3, NULL), MXFP_ERR_SIZE);
 	suite_compared(2);
 }
 
@@ -231,36 +265,38 @@ TEST(overlaps)
 	struct call plain = right();
 
 	fill();
-	REFUSED(MXFP_ERR_OVERLAP, call.product.c = memory.a);
-	REFUSED(MXFP_ERR_OVERLAP, call.product.c = memory.a_scales + 1);
-	REFUSED(MXFP_ERR_OVERLAP, call.product.c = memory.w + sizeof memory.w - 1);
+	REFUSED(MXFP_ERR_OVERLAP, call.c.data = memory.a);
+	REFUSED(MXFP_ERR_OVERLAP, call.c.data = memory.a_scales + 1);
+	REFUSED(MXFP_ERR_OVERLAP, call.c.data = memory.w + sizeof memory.w - 1);
 	REFUSED(MXFP_ERR_OVERLAP, call.product.bias = memory.c + M * N - 1);
 	REFUSED(MXFP_ERR_OVERLAP, call.a.data = (uint8_t *)memory.c - sizeof memory.a + 1);
-	REFUSED(MXFP_ERR_OVERLAP, call.product.c = workspace + 64);
+	REFUSED(MXFP_ERR_OVERLAP, call.c.data = workspace + 64);
 	REFUSED(MXFP_ERR_OVERLAP, call.w.data = workspace);
 	REFUSED(MXFP_ERR_OVERLAP, call.product.bias = (const float *)workspace);
 	/* The last product writes what the first reads, and two products write the same. */
-	const struct mxfp_matrix empty = {.format = MXFP_FORMAT_MXFP8_E4M3, .cols = K};
+	const struct mxfp_matrix empty = mxfp_numbers(MXFP_FORMAT_MXFP8_E4M3, 0, K, NULL);
+	struct mxfp_result last = plain.c;
 	struct mxfp_product group[3] = {*product_of(&plain), plain.product, plain.product};
 	group[1].c = NULL;
 	group[1].a = &empty;
-	group[2].c = memory.a;
-	assert_status(mxfp_gemm_grouped(group, 3, &plain.options, workspace, WORKSPACE_BYTES), MXFP_ERR_OVERLAP);
-	group[2].c = memory.c + 1;
-	assert_status(mxfp_gemm_grouped(group, 3, &plain.options, workspace, WORKSPACE_BYTES), MXFP_ERR_OVERLAP);
-	assert_status(mxfp_pack(memory.w, PACKED_BYTES, &plain.w, &of_e4m3), MXFP_ERR_OVERLAP);
+	group[2].c = &last;
+	last.data = memory.a;
+	assert_status(mxfp_gemm_grouped(NULL, group, 3, &plain.options, workspace, WORKSPACE_BYTES, &one_thread), MXFP_ERR_OVERLAP);
+	last.data = memory.c + 1;
+	assert_status(mxfp_gemm_grouped(NULL, group, 3, &plain.options, workspace, WORKSPACE_BYTES, &one_thread), MXFP_ERR_OVERLAP);
+	assert_status(mxfp_pack(memory.w, PACKED_BYTES, &plain.w, &of_e4m3, NULL), MXFP_ERR_OVERLAP);
 	suite_compared(3);
 }
 
 /* Packs W. */
-static size_t pack(const struct mxfp_gemm_options *o)
+static size_t pack(const struct mxfp_gemm_options *o, const struct mxfp_exec *exec)
 {
 	struct call plain = right();
 	size_t bytes;
 
-	assert_status(mxfp_pack_size(&plain.w, o, &bytes), MXFP_OK);
+	assert_status(mxfp_pack_size(&bytes, &plain.w, o, exec), MXFP_OK);
 	ck_assert_uint_le(bytes, PACKED_BYTES);
-	assert_status(mxfp_pack(memory.packed, bytes, &plain.w, o), MXFP_OK);
+	assert_status(mxfp_pack(memory.packed, bytes, &plain.w, o, exec), MXFP_OK);
 	return bytes;
 }
 
@@ -272,23 +308,24 @@ static size_t pack(const struct mxfp_gemm_options *o)
 TEST_LOOP(packed_chain_keeps_to_the_format, MXFP_N_FORMATS)
 {
 	static const enum mxfp_format a_formats[] = {MXFP_FORMAT_F32, MXFP_FORMAT_MXFP8_E4M3};
-	const struct mxfp_matrix w = {
-		.format = (enum mxfp_format)_i, .rows = 512, .cols = 4096, .data = memory.w, .scales = memory.w, .tensor_scale = 1};
+	struct mxfp_matrix w = mxfp_numbers((enum mxfp_format)_i, 512, 4096, memory.w);
 	struct mxfp_sizes size;
 	size_t bytes;
 
 	if (mxfp_format_get_info(w.format)->kind != MXFP_KIND_BLOCK)
 		return;
-	assert_status(mxfp_blocks_size(w.format, w.rows, w.cols, &size), MXFP_OK);
+	w.scales = memory.w;
+	w.tensor_scale = 1;
+	assert_status(mxfp_blocks_size(&size, w.format, w.rows, w.cols), MXFP_OK);
 	for (int isa = 0; isa <= mxfp_isa_active(); isa++) {
-		const struct mxfp_exec exec = {.isa = mxfp_isa_name(isa)};
+		const struct mxfp_exec exec = {.size = sizeof exec, .isa = mxfp_isa_name(isa)};
 
 		for (size_t i = 0; i < 6 * 2; i++) {
 			const struct mxfp_gemm_options chain = {
-				.acc = MXFP_ACC_CHAIN, .a_format = a_formats[i % 2], .pass_k = 128U << i / 2 % 3,
-				.psum = i < 6 ? MXFP_FORMAT_F32 : MXFP_FORMAT_BF16, .exec = &exec};
+				.size = sizeof chain, .acc = MXFP_ACC_CHAIN, .a_format = a_formats[i % 2], .pass_k = 128U << i / 2 % 3,
+				.psum = i < 6 ? MXFP_FORMAT_F32 : MXFP_FORMAT_BF16};
 
-			assert_status(mxfp_pack_size(&w, &chain, &bytes), MXFP_OK);
+			assert_status(mxfp_pack_size(&bytes, &w, &chain, &exec), MXFP_OK);
 			ck_assert_uint_le(10 * bytes, 11 * (size.codes_bytes + size.scales_bytes));
 			suite_compared(1);
 		}
@@ -297,43 +334,45 @@ TEST_LOOP(packed_chain_keeps_to_the_format, MXFP_N_FORMATS)
 
 TEST(packed)
 {
-	static const struct mxfp_exec reference = {.isa = "ref"};
-	static const struct mxfp_gemm_options other[] = {
-		{.a_format = MXFP_FORMAT_MXFP8_E4M3, .acc = MXFP_ACC_CHAIN},
-		{.a_format = MXFP_FORMAT_MXFP8_E4M3, .pass_k = 128},
-		{.a_format = MXFP_FORMAT_MXFP8_E5M2},
-		{.a_format = MXFP_FORMAT_F32},
-		{.a_format = MXFP_FORMAT_MXFP8_E4M3, .exec = &reference},
+	static const struct mxfp_exec reference = {.size = sizeof reference, .isa = "ref"};
+	static const struct {
+		struct mxfp_gemm_options options;
+		const struct mxfp_exec *exec;
+	} other[] = {
+		{{.size = sizeof(struct mxfp_gemm_options), .a_format = MXFP_FORMAT_MXFP8_E4M3, .acc = MXFP_ACC_CHAIN}, NULL},
+		{{.size = sizeof(struct mxfp_gemm_options), .a_format = MXFP_FORMAT_MXFP8_E4M3, .pass_k = 128}, NULL},
+		{{.size = sizeof(struct mxfp_gemm_options), .a_format = MXFP_FORMAT_MXFP8_E5M2}, NULL},
+		{{.size = sizeof(struct mxfp_gemm_options), .a_format = MXFP_FORMAT_F32}, NULL},
+		{{.size = sizeof(struct mxfp_gemm_options), .a_format = MXFP_FORMAT_MXFP8_E4M3}, &reference},
 	};
 	size_t bytes;
 
 	fill();
-	bytes = pack(&of_e4m3);
+	bytes = pack(&of_e4m3, NULL);
 	REFUSED_PACKED(MXFP_ERR_PACKED, call.product.w_packed_bytes = 0);
 	REFUSED_PACKED(MXFP_ERR_PACKED, call.product.w_packed_bytes = HEADER_BYTES - 1);
 	REFUSED_PACKED(MXFP_ERR_PACKED, call.product.w_packed_bytes = bytes - 1);
-	REFUSED_PACKED(MXFP_ERR_PACKED, call.product.n = 0);
-	REFUSED_PACKED(MXFP_ERR_PACKED, call.product.n = N - 1);
-	REFUSED_PACKED(MXFP_ERR_PACKED, call.product.n = SIZE_MAX);
-	REFUSED_PACKED(MXFP_ERR_SIZE, call.a.cols = K - 1);
+	REFUSED_PACKED(MXFP_ERR_SHAPE, call.product.n = 0);
+	REFUSED_PACKED(MXFP_ERR_SHAPE, call.product.n = N - 1);
+	REFUSED_PACKED(MXFP_ERR_SHAPE, call.product.n = SIZE_MAX);
+	REFUSED_PACKED(MXFP_ERR_SHAPE, call.a.cols = K - 1);
 	for (size_t i = 0; i < sizeof other / sizeof other[0]; i++) {
 		if (other[i].exec != NULL && mxfp_isa_active() == 0)
 			continue;
-		bytes = pack(&other[i]);
+		bytes = pack(&other[i].options, other[i].exec);
 		REFUSED_PACKED(MXFP_ERR_PACKED, (void)call);
 	}
 	/* The same W serves every format of numbers. */
-	bytes = pack(NULL);
+	bytes = pack(NULL, NULL);
 	for (int format = MXFP_FORMAT_F32; format <= MXFP_FORMAT_TF32; format++) {
 		struct call plain = right();
 
-		plain.a = (struct mxfp_matrix){
-			.format = (enum mxfp_format)format, .rows = M, .cols = K, .data = memory.numbers};
+		plain.a = mxfp_numbers((enum mxfp_format)format, M, K, memory.numbers);
 		plain.product.w = NULL;
 		plain.product.w_packed = memory.packed;
 		plain.product.w_packed_bytes = bytes;
 		plain.product.n = N;
-		assert_status(mxfp_gemm(product_of(&plain), NULL, workspace, WORKSPACE_BYTES), MXFP_OK);
+		assert_status(mxfp_gemm(product_of(&plain), NULL, workspace, WORKSPACE_BYTES, NULL), MXFP_OK);
 		suite_compared(1);
 	}
 }
@@ -344,7 +383,7 @@ TEST(hostile_headers)
 	enum { TENSOR_SCALE = 80, SPARE = 88 };
 
 	fill();
-	size_t bytes = pack(&of_e4m3);
+	size_t bytes = pack(&of_e4m3, NULL);
 	for (size_t bit = 0; bit < 8 * HEADER_BYTES; bit++) {
 		struct call plain = right();
 
@@ -354,8 +393,9 @@ TEST(hostile_headers)
 		plain.product.w_packed_bytes = bytes;
 		plain.product.n = N;
 		memory.packed[bit / 8] ^= (uint8_t)(1U << bit % 8);
-		enum mxfp_status status = mxfp_gemm(product_of(&plain), &plain.options, plain.workspace, plain.workspace_bytes);
-		ck_assert_msg(status == MXFP_ERR_PACKED || status == MXFP_ERR_SIZE, "bit %zu: status %d", bit, (int)status);
+		enum mxfp_status status =
+			mxfp_gemm(product_of(&plain), &plain.options, plain.workspace, plain.workspace_bytes, &one_thread);
+		ck_assert_msg(status == MXFP_ERR_PACKED || status == MXFP_ERR_SHAPE, "bit %zu: status %d", bit, (int)status);
 		memory.packed[bit / 8] ^= (uint8_t)(1U << bit % 8);
 	}
 	suite_compared(8 * HEADER_BYTES);
@@ -370,14 +410,14 @@ TEST(non_finite)
 	memset(memory.numbers, 0, sizeof memory.numbers);
 	memcpy(memory.numbers + (K + 3) * sizeof inf, &inf, sizeof inf);
 	REFUSED_OF_NUMBERS(MXFP_ERR_NON_FINITE, call.quantize.non_finite = MXFP_NON_FINITE_ERROR;
-	                   call.quantize.first_index = 1000; call.quantize.first_non_finite = &first);
+	                   call.quantize.first_index = 1000; call.c.first_non_finite = &first);
 	ck_assert_uint_eq(first, 1000 + K + 3);
 	/* The same transposed, A[2][1] and A[1][3]: stored first comes the one that is later in the order of the rows. */
 	memset(memory.numbers, 0, sizeof memory.numbers);
 	memcpy(memory.numbers + (1 * M + 2) * sizeof inf, &inf, sizeof inf);
 	memcpy(memory.numbers + (3 * M + 1) * sizeof inf, &inf, sizeof inf);
 	REFUSED_OF_NUMBERS(MXFP_ERR_NON_FINITE, call.quantize.non_finite = MXFP_NON_FINITE_ERROR; call.a.transposed = true;
-	                   call.quantize.first_index = 1000; call.quantize.first_non_finite = &first);
+	                   call.quantize.first_index = 1000; call.c.first_non_finite = &first);
 	ck_assert_uint_eq(first, 1000 + K + 3);
 }
 
@@ -387,33 +427,37 @@ TEST(failed_product)
 	static float c[3][M * N];
 	struct call plain = right();
 	struct mxfp_matrix wrong = plain.w;
+	struct mxfp_result results[3];
 	size_t failed = 77, bytes;
-	struct mxfp_gemm_options o = {.exec = &one_thread, .failed_product = &failed};
 
 	fill();
 	struct mxfp_product group[3] = {*product_of(&plain), plain.product, plain.product};
-	for (size_t i = 0; i < 3; i++)
-		group[i].c = c[i];
-	assert_status(mxfp_gemm_grouped(group, 3, &o, workspace, WORKSPACE_BYTES), MXFP_OK);
-	assert_status(mxfp_gemm_grouped(group, 3, &o, workspace, 64), MXFP_ERR_SIZE);
+	for (size_t i = 0; i < 3; i++) {
+		results[i] = mxfp_to_numbers(MXFP_FORMAT_F32, c[i]);
+		group[i].c = &results[i];
+	}
+	assert_status(mxfp_gemm_grouped(&failed, group, 3, NULL, workspace, WORKSPACE_BYTES, &one_thread), MXFP_OK);
+	assert_status(mxfp_gemm_grouped(&failed, group, 3, NULL, workspace, 64, &one_thread), MXFP_ERR_WORKSPACE);
 	ck_assert_uint_eq(failed, 77);
 	group[1].w = &wrong;
 	wrong.cols = K + 1;
-	assert_status(mxfp_gemm_workspace_size(group, 3, &o, &bytes), MXFP_ERR_SIZE);
+	assert_status(mxfp_gemm_workspace_size(&bytes, group, 3, NULL, &one_thread), MXFP_ERR_SHAPE);
+	assert_status(mxfp_gemm_grouped(NULL, group, 3, NULL, workspace, WORKSPACE_BYTES, &one_thread), MXFP_ERR_SHAPE);
+	assert_status(mxfp_gemm_grouped(&failed, group, 3, NULL, workspace, WORKSPACE_BYTES, &one_thread), MXFP_ERR_SHAPE);
 	ck_assert_uint_eq(failed, 1);
 	group[1].w = group[0].w;
 	group[2].bias = &c[2][M * N - 1];
-	assert_status(mxfp_gemm_grouped(group, 3, &o, workspace, WORKSPACE_BYTES), MXFP_ERR_OVERLAP);
+	assert_status(mxfp_gemm_grouped(&failed, group, 3, NULL, workspace, WORKSPACE_BYTES, &one_thread), MXFP_ERR_OVERLAP);
 	ck_assert_uint_eq(failed, 2);
 	/* Product 0 writes what product 2 reads. */
 	group[2].bias = c[0];
-	assert_status(mxfp_gemm_grouped(group, 3, &o, workspace, WORKSPACE_BYTES), MXFP_ERR_OVERLAP);
+	assert_status(mxfp_gemm_grouped(&failed, group, 3, NULL, workspace, WORKSPACE_BYTES, &one_thread), MXFP_ERR_OVERLAP);
 	ck_assert_uint_eq(failed, 0);
 	group[2].bias = NULL;
 	group[2].a = NULL;
-	assert_status(mxfp_gemm_grouped(group, 3, &o, workspace, WORKSPACE_BYTES), MXFP_ERR_NULL);
+	assert_status(mxfp_gemm_grouped(&failed, group, 3, NULL, workspace, WORKSPACE_BYTES, &one_thread), MXFP_ERR_NULL);
 	ck_assert_uint_eq(failed, 2);
-	suite_compared(6);
+	suite_compared(8);
 }
 
 static bool are_all(const uint8_t *bytes, uint8_t value, size_t n)
@@ -426,50 +470,49 @@ TEST(workspace_of_fewer_threads)
 {
 	enum { ROWS = 600, THREADS = 5 };
 	static float x[ROWS * K], c[2][ROWS * N];
-	const struct mxfp_exec many = {.threads = THREADS};
-	const struct mxfp_gemm_options one = {.a_format = MXFP_FORMAT_MXFP8_E4M3, .exec = &one_thread};
-	const struct mxfp_gemm_options all = {.a_format = MXFP_FORMAT_MXFP8_E4M3, .exec = &many};
+	const struct mxfp_exec many = {.size = sizeof many, .threads = THREADS};
 	struct call plain = right();
 	size_t least, most;
 
 	fill();
 	for (size_t i = 0; i < ROWS * K; i++)
 		x[i] = (float)(i % 97);
-	plain.a = (struct mxfp_matrix){.format = MXFP_FORMAT_F32, .rows = ROWS, .cols = K, .data = x};
-	plain.product.c = c[0];
-	assert_status(mxfp_gemm(product_of(&plain), &one, workspace, WORKSPACE_BYTES), MXFP_OK);
-	assert_status(mxfp_gemm_workspace_size(&plain.product, 1, &one, &least), MXFP_OK);
-	assert_status(mxfp_gemm_workspace_size(&plain.product, 1, &all, &most), MXFP_OK);
+	plain.a = mxfp_numbers(MXFP_FORMAT_F32, ROWS, K, x);
+	plain.c.data = c[0];
+	assert_status(mxfp_gemm(product_of(&plain), &of_e4m3, workspace, WORKSPACE_BYTES, &one_thread), MXFP_OK);
+	assert_status(mxfp_gemm_workspace_size(&least, &plain.product, 1, &of_e4m3, &one_thread), MXFP_OK);
+	assert_status(mxfp_gemm_workspace_size(&most, &plain.product, 1, &of_e4m3, &many), MXFP_OK);
 	ck_assert_uint_lt(least, most);
 	ck_assert_uint_le(most, WORKSPACE_BYTES);
 	ck_assert_uint_eq((most - least) % (THREADS - 1), 0);
-	plain.product.c = c[1];
+	plain.c.data = c[1];
 	for (size_t bytes = least; bytes <= most; bytes += (most - least) / 7) {
 		memset(c[1], 0xA5, sizeof c[1]);
 		memset(workspace, 0x5A, WORKSPACE_BYTES);
-		assert_status(mxfp_gemm(&plain.product, &all, workspace, bytes), MXFP_OK);
+		assert_status(mxfp_gemm(&plain.product, &of_e4m3, workspace, bytes, &many), MXFP_OK);
 		ck_assert_mem_eq(c[0], c[1], sizeof c[0]);
 		ck_assert(are_all(workspace + bytes, 0x5A, WORKSPACE_BYTES - bytes));
 		suite_compared(ROWS * N);
 	}
-	assert_status(mxfp_gemm(&plain.product, &all, workspace, least - 1), MXFP_ERR_SIZE);
+	assert_status(mxfp_gemm(&plain.product, &of_e4m3, workspace, least - 1, &many), MXFP_ERR_WORKSPACE);
 }
 
-/* NULL and {0}: A is quantized by rule mse. 7 beside 0.5: at scale 2, which rceil takes, they become 8 and 0, and at scale
+/* NULL and a size alone: A is quantized by rule mse. 7 beside 0.5: at scale 2, which rceil takes, they become 8 and 0, and at scale
    1, where the error is less, 6 and 0.5. */
 TEST(defaults_are_zero)
 {
-	static const struct mxfp_quantize_options zero, rceil = {.rule = MXFP_RULE_RCEIL};
+	static const struct mxfp_quantize_options zero = {.size = sizeof zero}, rceil = {.size = sizeof rceil, .rule = MXFP_RULE_RCEIL};
 	const struct mxfp_quantize_options *const quantize[] = {NULL, &zero, &rceil};
 	static const float x[32] = {7, 0.5F, 0.5F, 0.5F, 0.5F, 0.5F}, ones[32] = {1, 1, 1, 1, 1, 1};
-	const struct mxfp_matrix a = {.cols = 32, .rows = 1, .data = x}, w = {.cols = 32, .rows = 1, .data = ones};
+	const struct mxfp_matrix a = mxfp_numbers(MXFP_FORMAT_F32, 1, 32, x), w = mxfp_numbers(MXFP_FORMAT_F32, 1, 32, ones);
 	float c[3];
 
 	for (size_t i = 0; i < 3; i++) {
-		const struct mxfp_gemm_options o = {.a_format = MXFP_FORMAT_MXFP4, .a_quantize = quantize[i]};
-		const struct mxfp_product p = {.a = &a, .w = &w, .c = &c[i]};
+		const struct mxfp_gemm_options o = {.size = sizeof o, .a_format = MXFP_FORMAT_MXFP4, .a_quantize = quantize[i]};
+		const struct mxfp_result to = mxfp_to_numbers(MXFP_FORMAT_F32, &c[i]);
+		const struct mxfp_product p = {.size = sizeof p, .c = &to, .a = &a, .w = &w};
 
-		assert_status(mxfp_gemm(&p, &o, workspace, WORKSPACE_BYTES), MXFP_OK);
+		assert_status(mxfp_gemm(&p, &o, workspace, WORKSPACE_BYTES, NULL), MXFP_OK);
 	}
 	ck_assert(c[0] == 8.5F);
 	ck_assert(c[1] == 8.5F);
@@ -483,38 +526,40 @@ TEST(nvfp4_without_tensor_scale)
 {
 	static const uint8_t codes[16] = {2}, scales[1] = {0x38};
 	static const float six[16] = {6}, given = 0x1.004p0F;
-	const struct mxfp_matrix nvfp4 = {
-		.format = MXFP_FORMAT_NVFP4, .rows = 1, .cols = 16, .data = codes, .scales = scales, .tensor_scale = 1};
-	const struct mxfp_matrix mxfp4 = {
-		.format = MXFP_FORMAT_MXFP4, .rows = 1, .cols = 16, .data = codes, .scales = (const uint8_t[]){127}};
-	const struct mxfp_matrix numbers = {.rows = 1, .cols = 16, .data = six};
+	static const uint8_t one[1] = {127};
+	const struct mxfp_matrix numbers = mxfp_numbers(MXFP_FORMAT_F32, 1, 16, six);
+	struct mxfp_matrix nvfp4 = mxfp_numbers(MXFP_FORMAT_NVFP4, 1, 16, codes), mxfp4 = mxfp_numbers(MXFP_FORMAT_MXFP4, 1, 16, codes);
 	static const enum mxfp_recipe recipes[] = {MXFP_RECIPE_TORCHAO_1, MXFP_RECIPE_GGML};
 	float c = given;
-	struct mxfp_gemm_options o = {.accumulate = true, .psum = MXFP_FORMAT_BF16};
-	struct mxfp_product p = {.a = &nvfp4, .w = &nvfp4, .c = &c};
+	struct mxfp_gemm_options o = {.size = sizeof o, .accumulate = true, .psum = MXFP_FORMAT_BF16};
+	const struct mxfp_result to = mxfp_to_numbers(MXFP_FORMAT_F32, &c);
+	struct mxfp_product p = {.size = sizeof p, .c = &to, .a = &nvfp4, .w = &nvfp4};
 
-	assert_status(mxfp_gemm(&p, &o, workspace, WORKSPACE_BYTES), MXFP_OK);
+	nvfp4.scales = scales;
+	nvfp4.tensor_scale = 1;
+	mxfp4.scales = one;
+	assert_status(mxfp_gemm(&p, &o, workspace, WORKSPACE_BYTES, NULL), MXFP_OK);
 	ck_assert(c == 1 + given);
 	/* Without a tensor scale in the formats the sum starts from C and is rounded. */
 	p.a = p.w = &mxfp4;
 	c = given;
-	assert_status(mxfp_gemm(&p, &o, workspace, WORKSPACE_BYTES), MXFP_OK);
+	assert_status(mxfp_gemm(&p, &o, workspace, WORKSPACE_BYTES, NULL), MXFP_OK);
 	ck_assert(c == 2);
 	p.a = &numbers;
 	p.w = &nvfp4;
 	o.a_format = MXFP_FORMAT_NVFP4;
 	for (size_t i = 0; i < 2; i++) {
-		const struct mxfp_quantize_options quantize = {.recipe = recipes[i]};
+		const struct mxfp_quantize_options quantize = {.size = sizeof quantize, .recipe = recipes[i]};
 
 		o.a_quantize = &quantize;
 		c = given;
-		assert_status(mxfp_gemm(&p, &o, workspace, WORKSPACE_BYTES), MXFP_OK);
+		assert_status(mxfp_gemm(&p, &o, workspace, WORKSPACE_BYTES, NULL), MXFP_OK);
 		ck_assert(c == 6 + given);
 	}
 	suite_compared(4);
 }
 
-/* A program of another version: a smaller struct whose members end where the first version's do, and a larger one. */
+/* A program of another version: a larger struct, whose further members must be zero. No version has smaller ones. */
 TEST(structs_of_other_versions)
 {
 	struct newer {
@@ -524,32 +569,39 @@ TEST(structs_of_other_versions)
 	struct newer_options {
 		struct mxfp_gemm_options options;
 		size_t member;
-	} o = {.options = {.exec = &one_thread}};
+	} o = {.options = {.size = sizeof o}};
 	static float c[2][M * N];
+	struct mxfp_result results[2];
 	struct call plain = right();
 
 	fill();
 	for (size_t i = 0; i < 2; i++) {
+		results[i] = mxfp_to_numbers(MXFP_FORMAT_F32, c[i]);
 		newer[i].product = *product_of(&plain);
 		newer[i].product.size = sizeof newer[i];
-		newer[i].product.c = c[i];
+		newer[i].product.c = &results[i];
 	}
-	o.options.size = sizeof o;
-	assert_status(mxfp_gemm_grouped(&newer[0].product, 2, &o.options, workspace, WORKSPACE_BYTES), MXFP_OK);
+	assert_status(mxfp_gemm_grouped(NULL, &newer[0].product, 2, &o.options, workspace, WORKSPACE_BYTES, &one_thread), MXFP_OK);
 	ck_assert_mem_eq(c[0], c[1], sizeof c[0]);
 	newer[1].member = 1;
-	assert_status(mxfp_gemm_grouped(&newer[0].product, 2, NULL, workspace, WORKSPACE_BYTES), MXFP_ERR_OPTION);
+	assert_status(mxfp_gemm_grouped(NULL, &newer[0].product, 2, NULL, workspace, WORKSPACE_BYTES, NULL), MXFP_ERR_VERSION);
 	newer[1].member = 0;
 	newer[1].product.size = 0;
-	assert_status(mxfp_gemm_grouped(&newer[0].product, 2, NULL, workspace, WORKSPACE_BYTES), MXFP_ERR_OPTION);
+	assert_status(mxfp_gemm_grouped(NULL, &newer[0].product, 2, NULL, workspace, WORKSPACE_BYTES, NULL), MXFP_ERR_VERSION);
 	o.member = 1;
-	assert_status(mxfp_gemm(&plain.product, &o.options, workspace, WORKSPACE_BYTES), MXFP_ERR_OPTION);
-	plain.product.size = 8;
-	assert_status(mxfp_gemm(&plain.product, NULL, workspace, WORKSPACE_BYTES), MXFP_ERR_OPTION);
-	plain.product.size = 0;
-	plain.a.size = 8;
-	assert_status(mxfp_gemm(&plain.product, NULL, workspace, WORKSPACE_BYTES), MXFP_ERR_OPTION);
-	suite_compared(6);
+	assert_status(mxfp_gemm(&plain.product, &o.options, workspace, WORKSPACE_BYTES, &one_thread), MXFP_ERR_VERSION);
+	assert_status(mxfp_gemm(product_of(&plain), NULL, workspace, WORKSPACE_BYTES, NULL), MXFP_OK);
+	ck_assert_mem_eq(memory.c, c[0], sizeof c[0]);
+	REFUSED(MXFP_ERR_VERSION, call.product.size--);
+	REFUSED(MXFP_ERR_VERSION, call.product.size = offsetof(struct mxfp_product, gate));
+	REFUSED(MXFP_ERR_VERSION, call.product.size = sizeof(size_t));
+	REFUSED(MXFP_ERR_VERSION, call.c.size--);
+	REFUSED(MXFP_ERR_VERSION, call.a.size--);
+	REFUSED(MXFP_ERR_VERSION, call.w.size--);
+	REFUSED(MXFP_ERR_VERSION, call.options.size--);
+	REFUSED(MXFP_ERR_VERSION, call.options.size = offsetof(struct mxfp_gemm_options, pass_k));
+	REFUSED_OF_NUMBERS(MXFP_ERR_VERSION, call.quantize.size--);
+	suite_compared(5);
 }
 
 /* What is no error: no products, no rows, no elements, NULL where nothing is read or written. */
@@ -559,14 +611,14 @@ TEST(nothing_to_do)
 	struct call plain = right();
 
 	fill();
-	assert_status(mxfp_gemm_grouped(NULL, 0, NULL, NULL, 0), MXFP_OK);
-	const struct mxfp_matrix no_a = {.format = MXFP_FORMAT_MXFP4, .cols = 9}, no_w = {.cols = 9};
-	const struct mxfp_product none = {.a = &no_a, .w = &no_w};
-	assert_status(mxfp_gemm(&none, NULL, NULL, 0), MXFP_OK);
+	assert_status(mxfp_gemm_grouped(NULL, NULL, 0, NULL, NULL, 0, NULL), MXFP_OK);
+	const struct mxfp_matrix no_a = mxfp_numbers(MXFP_FORMAT_MXFP4, 0, 9, NULL), no_w = mxfp_numbers(MXFP_FORMAT_F32, 0, 9, NULL);
+	const struct mxfp_product none = {.size = sizeof none, .a = &no_a, .w = &no_w};
+	assert_status(mxfp_gemm(&none, NULL, NULL, 0, NULL), MXFP_OK);
 	plain.a.cols = plain.w.cols = 0;
 	plain.a.data = plain.a.scales = plain.w.data = plain.w.scales = NULL;
 	plain.product.bias = NULL;
-	assert_status(mxfp_gemm(product_of(&plain), NULL, workspace, WORKSPACE_BYTES), MXFP_OK);
+	assert_status(mxfp_gemm(product_of(&plain), NULL, workspace, WORKSPACE_BYTES, NULL), MXFP_OK);
 	ck_assert_mem_eq(memory.c, zeros, sizeof zeros);
 	suite_compared(3);
 }
@@ -577,24 +629,27 @@ TEST(changed_packed_weights_stay_in_their_memory)
 	enum { ROWS = 3, COLS = 20, DEPTH = 96, HEADER = 128 };
 	static float w[COLS * DEPTH], x[ROWS * DEPTH], y[ROWS * COLS];
 	static uint8_t codes[COLS * DEPTH / 2], scales[COLS * DEPTH / 16];
-	struct mxfp_blocks blocks = {.format = MXFP_FORMAT_NVFP4, .rows = COLS, .cols = DEPTH, .codes = codes, .scales = scales};
-	struct mxfp_gemm_options w4a8 = {.a_format = MXFP_FORMAT_MXFP8_E4M3, .exec = &one_thread};
-	const struct mxfp_matrix a = {.format = MXFP_FORMAT_F32, .rows = ROWS, .cols = DEPTH, .data = x};
+	struct mxfp_blocks blocks = mxfp_blocks_at(MXFP_FORMAT_NVFP4, COLS, DEPTH, codes, scales);
+	const struct mxfp_result to_blocks = mxfp_to_blocks(&blocks), to_y = mxfp_to_numbers(MXFP_FORMAT_F32, y);
+	const struct mxfp_matrix weights = mxfp_numbers(MXFP_FORMAT_F32, COLS, DEPTH, w);
+	const struct mxfp_matrix a = mxfp_numbers(MXFP_FORMAT_F32, ROWS, DEPTH, x);
 	size_t bytes, workspace_bytes;
 
 	for (size_t i = 0; i < COLS * DEPTH; i++)
 		w[i] = (float)(i % 17) - 8;
-	assert_status(mxfp_quantize(&blocks, w, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+	assert_status(mxfp_quantize(&to_blocks, &weights, NULL, NULL), MXFP_OK);
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
-	assert_status(mxfp_pack_size(&matrix, &w4a8, &bytes), MXFP_OK);
+	assert_status(mxfp_pack_size(&bytes, &matrix, &of_e4m3, &one_thread), MXFP_OK);
 	struct guarded guard = guarded_of(bytes, 0, true);
-	assert_status(mxfp_pack(guard.at, bytes, &matrix, &w4a8), MXFP_OK);
-	const struct mxfp_product p = {.a = &a, .w_packed = guard.at, .w_packed_bytes = bytes, .n = COLS, .c = y};
-	assert_status(mxfp_gemm_workspace_size(&p, 1, &w4a8, &workspace_bytes), MXFP_OK);
+	assert_status(mxfp_pack(guard.at, bytes, &matrix, &of_e4m3, &one_thread), MXFP_OK);
+	const struct mxfp_product p = {
+		.size = sizeof p, .c = &to_y, .a = &a, .w_packed = guard.at, .w_packed_bytes = bytes, .n = COLS,
+	};
+	assert_status(mxfp_gemm_workspace_size(&workspace_bytes, &p, 1, &of_e4m3, &one_thread), MXFP_OK);
 	void *space = malloc(workspace_bytes);
 	for (size_t i = HEADER; i < bytes; i++) {
 		guard.at[i] ^= 1;
-		const enum mxfp_status status = mxfp_gemm(&p, &w4a8, space, workspace_bytes);
+		const enum mxfp_status status = mxfp_gemm(&p, &of_e4m3, space, workspace_bytes, &one_thread);
 		ck_assert(status == MXFP_OK || status == MXFP_ERR_PACKED);
 		guard.at[i] ^= 1;
 	}

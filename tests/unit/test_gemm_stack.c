@@ -34,18 +34,19 @@ struct kind {
 static void multiply(struct kind *kind, const struct mxfp_matrix *w, enum mxfp_acc acc, enum mxfp_format psum)
 {
 	static float c[M * N];
-	const struct mxfp_exec exec = {.threads = 1, .isa = kind->isa};
-	struct mxfp_gemm_options options = {.acc = acc, .psum = psum, .exec = &exec};
-	struct mxfp_product product = {.a = kind->a, .w = w, .c = c};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1, .isa = kind->isa};
+	struct mxfp_gemm_options options = {.size = sizeof options, .acc = acc, .psum = psum};
+	const struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, c);
+	struct mxfp_product product = {.size = sizeof product, .a = kind->a, .w = w, .c = &result};
 
 	if (mxfp_format_get_info(kind->a->format)->kind == MXFP_KIND_BLOCK)
 		options.a_format = kind->a->format;
-	kind->failed |= mxfp_gemm(&product, &options, memory[0], MEMORY_BYTES) != MXFP_OK;
-	kind->failed |= mxfp_pack(memory[1], MEMORY_BYTES, w, &options) != MXFP_OK;
+	kind->failed |= mxfp_gemm(&product, &options, memory[0], MEMORY_BYTES, &exec) != MXFP_OK;
+	kind->failed |= mxfp_pack(memory[1], MEMORY_BYTES, w, &options, &exec) != MXFP_OK;
 	product.w_packed = memory[1];
 	product.w_packed_bytes = MEMORY_BYTES;
 	product.n = N;
-	kind->failed |= mxfp_gemm(&product, &options, memory[0], MEMORY_BYTES) != MXFP_OK;
+	kind->failed |= mxfp_gemm(&product, &options, memory[0], MEMORY_BYTES, &exec) != MXFP_OK;
 }
 
 /* Of W's numbers the first that a pattern keeps, as the first of each group. */

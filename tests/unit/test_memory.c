@@ -92,6 +92,23 @@ static float number(size_t i)
 static float fused[ROWS * FUSED], apart[THIRDS][ROWS * COLS];
 static uint8_t workspace[1 << 22];
 
+/* Numbers in f32 to read, and where such go. */
+static struct mxfp_matrix from_f32(size_t rows, size_t cols, const float *data, size_t stride)
+{
+	struct mxfp_matrix matrix = mxfp_numbers(f32, rows, cols, data);
+
+	matrix.stride = stride;
+	return matrix;
+}
+
+static struct mxfp_result to_f32(void *data, size_t stride)
+{
+	struct mxfp_result result = mxfp_to_numbers(f32, data);
+
+	result.stride = stride;
+	return result;
+}
+
 static float *third(int i)
 {
 	return fused + i * COLS;
@@ -115,125 +132,126 @@ static void check(enum mxfp_status first, enum mxfp_status second, const char *n
 	suite_compared(ROWS * FUSED);
 }
 
-/* A call with three arrays of ROWS x COLS numbers: two to read, `to`, and their stride. */
-typedef enum mxfp_status call(const float *a, const float *b, float *to, size_t stride);
+/* A call with three arrays of ROWS x COLS numbers, a stride apart: two to read, and `to`. */
+typedef enum mxfp_status call(const struct mxfp_matrix *a, const struct mxfp_matrix *b, const struct mxfp_result *to);
 
-static enum mxfp_status call_apply(const float *a, const float *b, float *to, size_t stride)
+static enum mxfp_status call_convert(const struct mxfp_matrix *a, const struct mxfp_matrix *b, const struct mxfp_result *to)
 {
 	(void)b;
-	return mxfp_apply(MXFP_FUNCTION_RELU, &(struct mxfp_row_output){.data = to, .stride = stride}, a, f32, stride, ROWS, COLS, NULL);
+	return mxfp_convert(to, a, NULL, NULL);
 }
 
-static enum mxfp_status call_add(const float *a, const float *b, float *to, size_t stride)
+static enum mxfp_status call_apply(const struct mxfp_matrix *a, const struct mxfp_matrix *b, const struct mxfp_result *to)
 {
-	const struct mxfp_row_input first = {.data = a, .stride = stride}, second = {.data = b, .stride = stride};
-
-	return mxfp_add(&(struct mxfp_row_output){.data = to, .stride = stride}, &first, &second, ROWS, COLS, NULL);
+	(void)b;
+	return mxfp_function_apply(to, MXFP_FUNCTION_RELU, a, NULL, NULL);
 }
 
-static enum mxfp_status call_gate(const float *a, const float *b, float *to, size_t stride)
+static enum mxfp_status call_add(const struct mxfp_matrix *a, const struct mxfp_matrix *b, const struct mxfp_result *to)
 {
-	const struct mxfp_row_input first = {.data = a, .stride = stride}, second = {.data = b, .stride = stride};
-
-	return mxfp_gate(MXFP_FUNCTION_RELU, &(struct mxfp_row_output){.data = to, .stride = stride}, &first, &second, ROWS, COLS, NULL);
+	return mxfp_rows_add(to, a, b, NULL, NULL);
 }
 
-static enum mxfp_status call_softmax(const float *a, const float *b, float *to, size_t stride)
+static enum mxfp_status call_glu(const struct mxfp_matrix *a, const struct mxfp_matrix *b, const struct mxfp_result *to)
 {
-	const struct mxfp_row_input first = {.data = a, .stride = stride}, second = {.data = b, .stride = stride};
+	return mxfp_glu(to, MXFP_FUNCTION_RELU, a, b, NULL, NULL);
+}
 
-	return mxfp_softmax(&(struct mxfp_row_output){.data = to, .stride = stride}, &first, ROWS, COLS,
-	                    &(struct mxfp_softmax_options){.mask = &second});
+static enum mxfp_status call_softmax(const struct mxfp_matrix *a, const struct mxfp_matrix *b, const struct mxfp_result *to)
+{
+	const struct mxfp_softmax_options o = {.size = sizeof o, .mask = b};
+
+	return mxfp_softmax(to, a, &o, NULL);
 }
 
 /* The sums take the place of a. */
-static enum mxfp_status call_norm(const float *a, const float *b, float *to, size_t stride)
+static enum mxfp_status call_norm(const struct mxfp_matrix *a, const struct mxfp_matrix *b, const struct mxfp_result *to)
 {
-	const struct mxfp_row_input first = {.data = a, .stride = stride}, second = {.data = b, .stride = stride};
-	const struct mxfp_row_output sums = {.data = (void *)(uintptr_t)a, .stride = stride};
-	const struct mxfp_norm_options o = {.epsilon = 1, .residual = &second, .residual_out = &sums};
+	const struct mxfp_result sums = to_f32((void *)(uintptr_t)a->data, a->stride);
+	const struct mxfp_norm_options o = {.size = sizeof o, .epsilon = 1, .residual = b, .residual_out = &sums};
 
-	return mxfp_rms_norm(&(struct mxfp_row_output){.data = to, .stride = stride}, &first, ROWS, COLS, &o);
+	return mxfp_rms_norm(to, a, &o, NULL);
 }
 
-static enum mxfp_status call_rotate(const float *a, const float *b, float *to, size_t stride)
+static enum mxfp_status call_rotary(const struct mxfp_matrix *a, const struct mxfp_matrix *b, const struct mxfp_result *to)
 {
 	static const float frequencies[COLS / 2] = {1, 0.5F, 0.25F};
-	const struct mxfp_row_input first = {.data = a, .stride = stride};
 
 	(void)b;
-	return mxfp_rotate(&(struct mxfp_row_output){.data = to, .stride = stride}, &first, frequencies, ROWS, COLS, NULL);
+	return mxfp_rotary(to, a, frequencies, NULL, NULL);
 }
 
-static enum mxfp_status call_fake_quantize(const float *a, const float *b, float *to, size_t stride)
+static enum mxfp_status call_fake_quantize(const struct mxfp_matrix *a, const struct mxfp_matrix *b, const struct mxfp_result *to)
 {
 	(void)b;
-	return mxfp_fake_quantize(MXFP_FORMAT_MXFP4, &(struct mxfp_fake_output){.data = to, .stride = stride}, a, f32, stride, ROWS, COLS,
-	                          NULL);
+	return mxfp_fake_quantize(to, MXFP_FORMAT_MXFP4, a, NULL, NULL);
 }
 
-static enum mxfp_status call_prune(const float *a, const float *b, float *to, size_t stride)
+static enum mxfp_status call_prune(const struct mxfp_matrix *a, const struct mxfp_matrix *b, const struct mxfp_result *to)
 {
 	static uint8_t masks[ROWS * COLS];
-	const struct mxfp_sparse sparse = {.sparsity = {2, 4}, .rows = ROWS, .cols = COLS, .masks = masks};
+	const struct mxfp_sparse sparse = {.size = sizeof sparse, .sparsity = {2, 4}, .rows = ROWS, .cols = COLS, .masks = masks};
 
 	(void)b;
-	return mxfp_sparse_prune(&sparse, to, stride, a, stride, NULL);
+	return mxfp_sparse_prune(&sparse, to, a, NULL);
 }
 
-static enum mxfp_status call_accumulate(const float *a, const float *b, float *to, size_t stride)
+static enum mxfp_status call_accumulate(const struct mxfp_matrix *a, const struct mxfp_matrix *b, const struct mxfp_result *to)
 {
-	const struct mxfp_matrix src = {.rows = ROWS, .cols = COLS, .data = a, .stride = stride};
-
 	(void)b;
-	return mxfp_accumulate(&src, to, f32, stride, NULL);
+	return mxfp_accumulate(to, a, NULL, NULL);
 }
 
 /* b is the weights' first rows, of as many outputs as C has columns. */
-static enum mxfp_status call_gemm(const float *a, const float *b, float *to, size_t stride)
+static enum mxfp_status call_gemm(const struct mxfp_matrix *a, const struct mxfp_matrix *b, const struct mxfp_result *to)
 {
-	const struct mxfp_matrix left = {.rows = ROWS, .cols = COLS, .data = a, .stride = stride};
-	const struct mxfp_matrix right = {.rows = ROWS, .cols = COLS, .data = b, .stride = stride};
-	const struct mxfp_product p = {.a = &left, .w = &right, .c = to, .c_stride = stride};
+	const struct mxfp_product p = {.size = sizeof p, .c = to, .a = a, .w = b};
 
-	return mxfp_gemm(&p, NULL, workspace, sizeof workspace);
+	return mxfp_gemm(&p, NULL, workspace, sizeof workspace, NULL);
 }
 
 /* Queries in a, keys and values in b, results in the gaps of both. */
-static enum mxfp_status call_attention(const float *a, const float *b, float *to, size_t stride)
+static enum mxfp_status call_attention(const struct mxfp_matrix *a, const struct mxfp_matrix *b, const struct mxfp_result *to)
 {
 	static float memory[1 << 14];
 	const struct mxfp_attention_cache cache = {
-		.heads = 1, .head_cols = COLS, .capacity = ROWS, .memory = memory, .memory_bytes = sizeof memory,
+		.size = sizeof cache, .heads = 1, .head_cols = COLS, .capacity = ROWS, .memory = memory, .memory_bytes = sizeof memory,
 	};
-	const enum mxfp_status status = mxfp_attention_store(&cache, 0, ROWS, b, b, stride, NULL);
+	const enum mxfp_status status = mxfp_attention_store(&cache, 0, b, b, NULL);
 
-	return status != MXFP_OK ? status
-	                         : mxfp_attention(to, stride, a, stride, 1, &cache, 0, ROWS, NULL, workspace, sizeof workspace);
+	return status != MXFP_OK ? status : mxfp_attention(to, a, &cache, 0, NULL, workspace, sizeof workspace, NULL);
 }
 
 static const struct {
 	const char *name;
 	call *call;
 } calls[] = {
-	{"mxfp_apply", call_apply}, {"mxfp_add", call_add}, {"mxfp_gate", call_gate}, {"mxfp_softmax", call_softmax},
-	{"mxfp_rms_norm", call_norm}, {"mxfp_rotate", call_rotate}, {"mxfp_fake_quantize", call_fake_quantize},
-	{"mxfp_sparse_prune", call_prune}, {"mxfp_accumulate", call_accumulate}, {"mxfp_gemm", call_gemm},
-	{"mxfp_attention", call_attention},
+	{"mxfp_convert", call_convert}, {"mxfp_function_apply", call_apply}, {"mxfp_rows_add", call_add}, {"mxfp_glu", call_glu},
+	{"mxfp_softmax", call_softmax}, {"mxfp_rms_norm", call_norm}, {"mxfp_rotary", call_rotary},
+	{"mxfp_fake_quantize", call_fake_quantize}, {"mxfp_sparse_prune", call_prune}, {"mxfp_accumulate", call_accumulate},
+	{"mxfp_gemm", call_gemm}, {"mxfp_attention", call_attention},
 };
+
+static enum mxfp_status run_call(int i, const float *a, const float *b, float *to, size_t stride)
+{
+	const struct mxfp_matrix first = from_f32(ROWS, COLS, a, stride), second = from_f32(ROWS, COLS, b, stride);
+	const struct mxfp_result result = to_f32(to, stride);
+
+	return calls[i].call(&first, &second, &result);
+}
 
 /* Results go to the last third, then to the first; a column to the left of it they would meet the numbers that are read. */
 TEST_LOOP(columns_of_one_matrix, sizeof calls / sizeof calls[0])
 {
-	call *const f = calls[_i].call;
+	const char *name = calls[_i].name;
 
 	fill();
-	check(f(third(0), third(1), third(2), FUSED), f(apart[0], apart[1], apart[2], COLS), calls[_i].name);
+	check(run_call(_i, third(0), third(1), third(2), FUSED), run_call(_i, apart[0], apart[1], apart[2], COLS), name);
 	fill();
-	check(f(third(2), third(1), third(0), FUSED), f(apart[2], apart[1], apart[0], COLS), calls[_i].name);
+	check(run_call(_i, third(2), third(1), third(0), FUSED), run_call(_i, apart[2], apart[1], apart[0], COLS), name);
 	fill();
-	assert_status(f(third(0), third(0), third(1) - 1, FUSED), MXFP_ERR_OVERLAP);
-	check(MXFP_OK, MXFP_OK, calls[_i].name);
+	assert_status(run_call(_i, third(0), third(0), third(1) - 1, FUSED), MXFP_ERR_OVERLAP);
+	check(MXFP_OK, MXFP_OK, name);
 }
 
 /* Two products of a group, whose results lie side by side, and blocks whose scales stand behind the codes of their row. */
@@ -242,24 +260,24 @@ TEST(products_side_by_side)
 	enum { N = 8, ROW_BYTES = COLS + 2 };
 	static float c[ROWS * 2 * N], want[2][ROWS * N];
 	static uint8_t rows[ROWS * ROW_BYTES], codes[ROWS * COLS], scales[ROWS * 2];
-	const struct mxfp_matrix a = {.rows = ROWS, .cols = COLS, .data = apart[0]}, w = {.rows = N, .cols = COLS, .data = fused};
-	const struct mxfp_product group[2] = {{.a = &a, .w = &w, .c = c, .c_stride = 2 * (size_t)N},
-	                                      {.a = &a, .w = &w, .c = c + N, .c_stride = 2 * (size_t)N}};
-	const struct mxfp_product one = {.a = &a, .w = &w, .c = want};
-	struct mxfp_blocks b = {.format = MXFP_FORMAT_MXFP8_E4M3, .rows = ROWS, .cols = COLS, .codes = rows, .codes_stride = ROW_BYTES,
-	                        .scales = rows + COLS, .scales_stride = ROW_BYTES};
+	const struct mxfp_matrix a = from_f32(ROWS, COLS, apart[0], 0), w = from_f32(N, COLS, fused, 0);
+	const struct mxfp_result left = to_f32(c, 2 * (size_t)N), right = to_f32(c + N, 2 * (size_t)N), whole = to_f32(want, 0);
+	const struct mxfp_product group[2] = {{.size = sizeof *group, .c = &left, .a = &a, .w = &w},
+	                                      {.size = sizeof *group, .c = &right, .a = &a, .w = &w}};
+	const struct mxfp_product one = {.size = sizeof one, .c = &whole, .a = &a, .w = &w};
+	struct mxfp_blocks b = mxfp_blocks_at(MXFP_FORMAT_MXFP8_E4M3, ROWS, COLS, rows, rows + COLS);
+	const struct mxfp_result blocks = mxfp_to_blocks(&b);
 
 	fill();
-	assert_status(mxfp_gemm(&one, NULL, workspace, sizeof workspace), MXFP_OK);
-	assert_status(mxfp_gemm_grouped(group, 2, NULL, workspace, sizeof workspace), MXFP_OK);
+	assert_status(mxfp_gemm(&one, NULL, workspace, sizeof workspace, NULL), MXFP_OK);
+	assert_status(mxfp_gemm_grouped(NULL, group, 2, NULL, workspace, sizeof workspace, NULL), MXFP_OK);
 	for (size_t row = 0; row < ROWS; row++)
 		for (size_t side = 0; side < 2; side++)
 			ck_assert_mem_eq(c + (2 * row + side) * N, want[0] + row * N, N * sizeof *c);
-	assert_status(mxfp_quantize(&b, apart[0], f32, 0, NULL), MXFP_OK);
-	b.codes = codes;
-	b.scales = scales;
-	b.codes_stride = b.scales_stride = 0;
-	assert_status(mxfp_quantize(&b, apart[0], f32, 0, NULL), MXFP_OK);
+	b.codes_stride = b.scales_stride = ROW_BYTES;
+	assert_status(mxfp_quantize(&blocks, &a, NULL, NULL), MXFP_OK);
+	b = mxfp_blocks_at(MXFP_FORMAT_MXFP8_E4M3, ROWS, COLS, codes, scales);
+	assert_status(mxfp_quantize(&blocks, &a, NULL, NULL), MXFP_OK);
 	for (size_t row = 0; row < ROWS; row++) {
 		ck_assert_mem_eq(rows + row * ROW_BYTES, codes + row * COLS, COLS);
 		ck_assert_mem_eq(rows + row * ROW_BYTES + COLS, scales + row * 2, 2);
@@ -272,238 +290,266 @@ TEST(one_row_in_place)
 {
 	static float memory[4096], frequencies[COLS / 2];
 	uint8_t masks[COLS];
-	const struct mxfp_row_input x = {.data = fused, .stride = COLS}, other = {.data = apart[1]};
-	const struct mxfp_row_output to = {.data = fused, .stride = COLS + 1};
-	const struct mxfp_fake_output fake = {.data = fused, .stride = COLS + 1};
-	const struct mxfp_sparse sparse = {.sparsity = {2, 4}, .rows = 1, .cols = COLS, .masks = masks};
+	const struct mxfp_matrix x = from_f32(1, COLS, fused, COLS), other = from_f32(1, COLS, apart[1], 0);
+	const struct mxfp_matrix a = from_f32(1, COLS, apart[0], 0), w = from_f32(3, COLS, apart[1], 0);
+	const struct mxfp_matrix residual = from_f32(1, 3, fused, 7);
+	const struct mxfp_result to = to_f32(fused, COLS + 1), c = to_f32(fused, 0);
+	const struct mxfp_sparse sparse = {.size = sizeof sparse, .sparsity = {2, 4}, .rows = 1, .cols = COLS, .masks = masks};
 	const struct mxfp_attention_cache cache = {
-		.heads = 1, .head_cols = COLS, .capacity = 1, .memory = memory + 1, .memory_bytes = sizeof memory - 4,
+		.size = sizeof cache,
+		.heads = 1,
+		.head_cols = COLS,
+		.capacity = 1,
+		.memory = memory + 1,
+		.memory_bytes = sizeof memory - 4,
 	};
-	const struct mxfp_matrix a = {.rows = 1, .cols = COLS, .data = apart[0]}, w = {.rows = 3, .cols = COLS, .data = apart[1]};
-	const struct mxfp_matrix residual = {.rows = 1, .cols = 3, .data = fused, .stride = 7};
-	const struct mxfp_product p = {.a = &a, .w = &w, .c = fused, .residual = &residual};
+	const struct mxfp_product p = {.size = sizeof p, .c = &c, .a = &a, .w = &w, .residual = &residual};
 	size_t bytes;
 
 	fill();
-	assert_status(mxfp_apply(MXFP_FUNCTION_RELU, &to, fused, f32, COLS, 1, COLS, NULL), MXFP_OK);
-	assert_status(mxfp_add(&to, &x, &other, 1, COLS, NULL), MXFP_OK);
-	assert_status(mxfp_gate(MXFP_FUNCTION_RELU, &to, &x, &other, 1, COLS, NULL), MXFP_OK);
-	assert_status(mxfp_softmax(&to, &x, 1, COLS, NULL), MXFP_OK);
-	assert_status(mxfp_layer_norm(&to, &x, 1, COLS, NULL), MXFP_OK);
-	assert_status(mxfp_rotate(&to, &x, frequencies, 1, COLS, NULL), MXFP_OK);
-	assert_status(mxfp_fake_quantize(MXFP_FORMAT_MXFP4, &fake, fused, f32, COLS, 1, COLS, NULL), MXFP_OK);
-	assert_status(mxfp_sparse_prune(&sparse, fused, COLS + 1, fused, COLS, NULL), MXFP_OK);
-	assert_status(mxfp_attention_cache_size(&cache, &bytes), MXFP_OK);
+	assert_status(mxfp_function_apply(&to, MXFP_FUNCTION_RELU, &x, NULL, NULL), MXFP_OK);
+	assert_status(mxfp_rows_add(&to, &x, &other, NULL, NULL), MXFP_OK);
+	assert_status(mxfp_glu(&to, MXFP_FUNCTION_RELU, &x, &other, NULL, NULL), MXFP_OK);
+	assert_status(mxfp_softmax(&to, &x, NULL, NULL), MXFP_OK);
+	assert_status(mxfp_layer_norm(&to, &x, NULL, NULL), MXFP_OK);
+	assert_status(mxfp_rotary(&to, &x, frequencies, NULL, NULL), MXFP_OK);
+	assert_status(mxfp_fake_quantize(&to, MXFP_FORMAT_MXFP4, &x, NULL, NULL), MXFP_OK);
+	assert_status(mxfp_sparse_prune(&sparse, &to, &x, NULL), MXFP_OK);
+	assert_status(mxfp_attention_cache_size(&bytes, &cache), MXFP_OK);
 	ck_assert_uint_le(bytes, cache.memory_bytes);
-	assert_status(mxfp_attention_store(&cache, 0, 1, apart[0], apart[1], 0, NULL), MXFP_OK);
-	assert_status(mxfp_attention(fused, COLS + 1, fused, COLS, 1, &cache, 0, 1, NULL, workspace, sizeof workspace), MXFP_OK);
-	assert_status(mxfp_gemm(&p, NULL, workspace, sizeof workspace), MXFP_OK);
+	assert_status(mxfp_attention_store(&cache, 0, &a, &other, NULL), MXFP_OK);
+	assert_status(mxfp_attention(&to, &x, &cache, 0, NULL, workspace, sizeof workspace, NULL), MXFP_OK);
+	assert_status(mxfp_gemm(&p, NULL, workspace, sizeof workspace, NULL), MXFP_OK);
 	suite_compared(11);
 }
 
 /* What a call reads and writes, at even or at odd addresses; the arrays have BYTES bytes each. */
 struct places {
 	enum mxfp_format format;
-	const void *x, *y; /* ROWS x COLS numbers of that format */
+	struct mxfp_matrix x, y; /* ROWS x COLS numbers of that format */
 	const float *numbers; /* COLS single ones, from 1 on */
-	void *to, *more, *space;
+	struct mxfp_result to, more; /* numbers of that format */
+	void *space;
 };
+
+/* NVFP4 without a pass over the whole tensor before. */
+static const struct mxfp_quantize_options one_pass = {.size = sizeof one_pass, .tensor_amax = {true, 1}};
 
 static enum mxfp_status odd_convert(const struct places *p)
 {
-	enum mxfp_status status = mxfp_convert(p->to, MXFP_FORMAT_TF32, p->x, p->format, ROWS * COLS, NULL);
+	enum mxfp_status status = mxfp_convert_array(p->to.data, MXFP_FORMAT_TF32, p->x.data, p->format, ROWS * COLS, NULL, NULL);
 
 	if (status == MXFP_OK)
-		status = mxfp_convert(p->more, MXFP_FORMAT_F16, p->to, MXFP_FORMAT_TF32, ROWS * COLS, NULL);
-	return status == MXFP_OK ? mxfp_convert(p->to, p->format, p->more, MXFP_FORMAT_F16, ROWS * COLS, NULL) : status;
+		status = mxfp_convert_array(p->more.data, MXFP_FORMAT_F16, p->to.data, MXFP_FORMAT_TF32, ROWS * COLS, NULL, NULL);
+	if (status != MXFP_OK)
+		return status;
+	return mxfp_convert_array(p->to.data, p->format, p->more.data, MXFP_FORMAT_F16, ROWS * COLS, NULL, NULL);
 }
 
 static enum mxfp_status odd_quantize(const struct places *p)
 {
-	struct mxfp_blocks b = {.format = MXFP_FORMAT_NVFP4, .rows = ROWS, .cols = COLS, .codes = p->more};
-	const struct mxfp_quantize_options o = {.tensor_amax = p->numbers};
+	uint8_t *const codes = p->more.data;
+	struct mxfp_blocks b = mxfp_blocks_at(MXFP_FORMAT_NVFP4, ROWS, COLS, codes, codes + ROWS * COLS);
+	const struct mxfp_result blocks = mxfp_to_blocks(&b);
+	enum mxfp_status status = mxfp_quantize(&blocks, &p->x, &one_pass, NULL);
 
-	b.scales = (uint8_t *)p->more + ROWS * COLS;
-	enum mxfp_status status = mxfp_quantize(&b, p->x, p->format, 0, &o);
 	if (status != MXFP_OK)
 		return status;
 	const struct mxfp_matrix m = mxfp_blocks_matrix(&b);
-	status = mxfp_dequantize(&m, p->to, p->format, 0, NULL);
-	return status == MXFP_OK ? mxfp_accumulate(&m, p->to, p->format, 0, NULL) : status;
+	status = mxfp_dequantize(&p->to, &m, NULL);
+	return status == MXFP_OK ? mxfp_accumulate(&p->to, &m, NULL, NULL) : status;
 }
 
 static enum mxfp_status odd_squares(const struct places *p)
 {
-	struct mxfp_blocks b = {.format = MXFP_FORMAT_MXFP6_E2M3, .rows = ROWS, .cols = COLS, .codes = p->space}, t = b;
-
-	b.scales = (uint8_t *)p->space + ROWS * COLS;
-	t.rows = COLS;
-	t.cols = ROWS;
-	t.codes = p->to;
-	t.scales = p->more;
+	uint8_t *const codes = p->space;
+	struct mxfp_blocks b = mxfp_blocks_at(MXFP_FORMAT_MXFP6_E2M3, ROWS, COLS, codes, codes + ROWS * COLS);
+	struct mxfp_blocks t = mxfp_blocks_at(MXFP_FORMAT_MXFP6_E2M3, COLS, ROWS, p->to.data, p->more.data);
+	const struct mxfp_result blocks = mxfp_to_blocks(&b);
 	const struct mxfp_quantize_options o = {.size = sizeof o, .block_rows = 32};
-	const enum mxfp_status status = mxfp_quantize(&b, p->x, p->format, 0, &o);
-	return status == MXFP_OK ? mxfp_blocks_transpose(&t, &b, NULL) : status;
+	const enum mxfp_status status = mxfp_quantize(&blocks, &p->x, &o, NULL);
+
+	if (status != MXFP_OK)
+		return status;
+	const struct mxfp_matrix m = mxfp_blocks_matrix(&b);
+	return mxfp_blocks_transpose(&t, &m, NULL);
 }
 
 static enum mxfp_status odd_fake_quantize(const struct places *p)
 {
-	const struct mxfp_fake_output output = {.data = p->to, .format = p->format, .clamped = p->more};
-	const struct mxfp_quantize_options o = {.tensor_amax = p->numbers};
+	struct mxfp_result result = p->to;
 
-	return mxfp_fake_quantize(MXFP_FORMAT_NVFP4, &output, p->x, p->format, 0, ROWS, COLS, &o);
+	result.clamped = p->more.data;
+	return mxfp_fake_quantize(&result, MXFP_FORMAT_NVFP4, &p->x, &one_pass, NULL);
 }
 
 static enum mxfp_status odd_amax(const struct places *p)
 {
-	memcpy(p->to, &(float){0}, sizeof(float));
-	return mxfp_amax(p->x, p->format, ROWS * COLS, p->to, NULL);
+	memcpy(p->to.data, &(float){0}, sizeof(float));
+	return mxfp_amax(p->to.data, &p->x, NULL);
 }
 
 static enum mxfp_status odd_sparse(const struct places *p)
 {
-	struct mxfp_sparse s = {.format = p->format, .sparsity = {4, 16}, .rows = ROWS, .cols = COLS, .masks = p->more, .codes = p->space};
-	enum mxfp_status status = mxfp_sparse_prune(&s, p->to, 0, p->x, 0, NULL);
+	const struct mxfp_sparse s = {
+		.size = sizeof s,
+		.format = p->format,
+		.sparsity = {4, 16},
+		.rows = ROWS,
+		.cols = COLS,
+		.masks = p->more.data,
+		.codes = p->space,
+	};
+	enum mxfp_status status = mxfp_sparse_prune(&s, &p->to, &p->x, NULL);
 
 	if (status == MXFP_OK)
-		status = mxfp_sparse_compress(&s, p->to, 0, NULL);
-	return status == MXFP_OK ? mxfp_sparse_expand(&s, p->to, 0, NULL) : status;
+		status = mxfp_sparse_compress(&s, p->to.data, 0, NULL);
+	return status == MXFP_OK ? mxfp_sparse_expand(p->to.data, 0, &s, NULL) : status;
 }
 
-static enum mxfp_status odd_reduce(const struct places *p)
+static enum mxfp_status odd_sum(const struct places *p)
 {
-	const void *const buffers[] = {p->x, p->y, p->x};
+	const void *const terms[] = {p->x.data, p->y.data, p->x.data};
 
-	return mxfp_reduce(p->to, p->format, buffers, p->format, 3, ROWS * COLS, NULL);
+	return mxfp_sum_arrays(p->to.data, p->format, terms, 3, p->format, ROWS * COLS, NULL, NULL);
 }
 
 static enum mxfp_status odd_apply(const struct places *p)
 {
-	struct mxfp_blocks b = {.format = MXFP_FORMAT_NVFP4, .rows = ROWS, .cols = COLS, .codes = p->more};
-	const struct mxfp_quantize_options o = {.tensor_amax = p->numbers};
-	const struct mxfp_row_output output = {.data = p->to, .format = p->format, .blocks = &b, .quantize = &o};
-	const struct mxfp_apply_options apply = {.parameter = p->numbers};
+	uint8_t *const codes = p->more.data;
+	struct mxfp_blocks b = mxfp_blocks_at(MXFP_FORMAT_NVFP4, ROWS, COLS, codes, codes + ROWS * COLS);
+	const struct mxfp_function_options o = {.size = sizeof o, .quantize = &one_pass};
+	struct mxfp_result result = p->to;
 
-	b.scales = (uint8_t *)p->more + ROWS * COLS;
-	return mxfp_apply(MXFP_FUNCTION_SILU, &output, p->x, p->format, 0, ROWS, COLS, &apply);
+	result.blocks = &b;
+	return mxfp_function_apply(&result, MXFP_FUNCTION_SILU, &p->x, &o, NULL);
 }
 
-static enum mxfp_status odd_row_reduce(const struct places *p)
+static enum mxfp_status odd_rows_reduce(const struct places *p)
 {
-	const struct mxfp_row_input x = {.data = p->x, .format = p->format};
-	const enum mxfp_status status = mxfp_row_reduce(MXFP_REDUCTION_SUM, p->to, &x, ROWS, COLS, NULL);
+	const enum mxfp_status status = mxfp_rows_reduce(p->to.data, MXFP_REDUCTION_SUM, &p->x, NULL);
 
-	return status == MXFP_OK ? mxfp_row_argmax(p->more, &x, ROWS, COLS, NULL) : status;
+	return status == MXFP_OK ? mxfp_rows_argmax(p->more.data, &p->x, NULL) : status;
 }
 
 static enum mxfp_status odd_softmax(const struct places *p)
 {
-	const struct mxfp_row_input x = {.data = p->x, .format = p->format}, y = {.data = p->y, .format = p->format};
-	const struct mxfp_row_output to = {.data = p->to, .format = p->format}, more = {.data = p->more, .format = p->format};
-	const struct mxfp_softmax_options o = {.scale = p->numbers + 1, .mask = &y, .head_rows = 2, .sinks = p->numbers};
-	const enum mxfp_status status = mxfp_softmax(&to, &x, ROWS, COLS, &o);
+	const struct mxfp_softmax_options o = {
+		.size = sizeof o, .scale = {true, 1.125F}, .mask = &p->y, .head_rows = 2, .sinks = p->numbers,
+	};
+	const enum mxfp_status status = mxfp_softmax(&p->to, &p->x, &o, NULL);
 
-	return status == MXFP_OK ? mxfp_log_softmax(&more, &x, ROWS, COLS, &o) : status;
+	return status == MXFP_OK ? mxfp_log_softmax(&p->more, &p->x, &o, NULL) : status;
 }
 
 static enum mxfp_status odd_norm(const struct places *p)
 {
-	const struct mxfp_row_input x = {.data = p->x, .format = p->format}, y = {.data = p->y, .format = p->format};
-	const struct mxfp_row_input weight = {.data = p->numbers};
-	const struct mxfp_row_output to = {.data = p->to, .format = p->format}, more = {.data = p->more, .format = p->format};
-	const struct mxfp_norm_options o = {.weight = &weight, .bias = &weight, .residual = &y, .residual_out = &more};
-
-	return mxfp_layer_norm(&to, &x, ROWS, COLS, &o);
-}
-
-static enum mxfp_status odd_gate(const struct places *p)
-{
-	const struct mxfp_row_input x = {.data = p->x, .format = p->format}, y = {.data = p->y, .format = p->format};
-	const struct mxfp_row_output to = {.data = p->to, .format = p->format}, more = {.data = p->more, .format = p->format};
-	const struct mxfp_gate_options o = {.parameter = p->numbers, .limit = p->numbers + 1};
-	enum mxfp_status status = mxfp_gate(MXFP_FUNCTION_SILU, &to, &x, &y, ROWS, COLS, &o);
-
-	if (status == MXFP_OK)
-		status = mxfp_gate(MXFP_FUNCTION_SILU, &more, &x, NULL, ROWS, COLS / 2, &o);
-	return status == MXFP_OK ? mxfp_add(&to, &x, &y, ROWS, COLS, NULL) : status;
-}
-
-static enum mxfp_status odd_rotate(const struct places *p)
-{
-	const struct mxfp_row_input x = {.data = p->x, .format = p->format};
-	const struct mxfp_row_output to = {.data = p->to, .format = p->format}, more = {.data = p->more, .format = p->format};
-	const struct mxfp_rotate_options o = {
-		.head_cols = 32, .rotary_cols = 24, .positions = (const uint32_t *)p->y, .attention_factor = p->numbers,
+	const struct mxfp_matrix weight = from_f32(1, COLS, p->numbers, 0);
+	const struct mxfp_norm_options o = {
+		.size = sizeof o, .weight = &weight, .bias = &weight, .residual = &p->y, .residual_out = &p->more,
 	};
-	const struct mxfp_rotary_options rotary = {.base = 10000};
-	float *frequencies = p->space;
-	enum mxfp_status status = mxfp_rotary_frequencies(frequencies, (float *)p->space + 12, 24, &rotary);
+
+	return mxfp_layer_norm(&p->to, &p->x, &o, NULL);
+}
+
+static enum mxfp_status odd_glu(const struct places *p)
+{
+	const struct mxfp_glu_options o = {.size = sizeof o, .limit = {true, 1.125F}};
+	enum mxfp_status status = mxfp_glu(&p->to, MXFP_FUNCTION_SILU, &p->x, &p->y, &o, NULL);
 
 	if (status == MXFP_OK)
-		status = mxfp_rotate(&to, &x, frequencies, ROWS, COLS, &o);
-	return status == MXFP_OK ? mxfp_rotate(&more, &x, frequencies, ROWS, COLS, &(struct mxfp_rotate_options){.head_cols = 24 + 8,
-	                                       .rotary_cols = 24, .interleaved = true}) : status;
+		status = mxfp_glu(&p->more, MXFP_FUNCTION_SILU, &p->x, NULL, &o, NULL);
+	return status == MXFP_OK ? mxfp_rows_add(&p->to, &p->x, &p->y, NULL, NULL) : status;
+}
+
+static enum mxfp_status odd_rotary(const struct places *p)
+{
+	const struct mxfp_rotary_options o = {
+		.size = sizeof o, .head_cols = 32, .rotary_cols = 24, .positions = (const uint32_t *)p->y.data,
+	};
+	const struct mxfp_rotary_options interleaved = {
+		.size = sizeof interleaved, .head_cols = 32, .rotary_cols = 24, .interleaved = true,
+	};
+	const struct mxfp_frequency_options base = {.size = sizeof base, .base = 10000};
+	float *frequencies = p->space;
+	enum mxfp_status status = mxfp_rotary_frequencies(frequencies, frequencies + 12, 24, &base);
+
+	if (status == MXFP_OK)
+		status = mxfp_rotary(&p->to, &p->x, frequencies, &o, NULL);
+	return status == MXFP_OK ? mxfp_rotary(&p->more, &p->x, frequencies, &interleaved, NULL) : status;
 }
 
 static enum mxfp_status odd_attention(const struct places *p)
 {
 	const struct mxfp_attention_cache cache = {
-		.heads = 1, .head_cols = COLS, .capacity = ROWS, .memory = p->space, .memory_bytes = BYTES / 2,
+		.size = sizeof cache, .heads = 1, .head_cols = COLS, .capacity = ROWS, .memory = p->space, .memory_bytes = BYTES / 2,
 	};
-	const struct mxfp_attention_options o = {.scale = p->numbers, .sinks = p->numbers};
-	enum mxfp_status status = mxfp_attention_store(&cache, 0, ROWS, p->x, p->y, 0, NULL);
+	const struct mxfp_attention_options o = {.size = sizeof o, .scale = {true, 0.125F}, .sinks = p->numbers};
+	const enum mxfp_status status = mxfp_attention_store(&cache, 0, &p->x, &p->y, NULL);
 
-	return status == MXFP_OK ? mxfp_attention(p->to, 0, p->x, 0, 1, &cache, 0, ROWS, &o, (uint8_t *)p->space + BYTES / 2, BYTES / 2)
+	return status == MXFP_OK ? mxfp_attention(&p->to, &p->x, &cache, 0, &o, (uint8_t *)p->space + BYTES / 2, BYTES / 2, NULL)
 	                         : status;
 }
 
 /* A in numbers or quantized, W packed before or not, everything that is added, and C in numbers and in blocks. */
 static enum mxfp_status odd_gemm(const struct places *p)
 {
-	const struct mxfp_matrix a = {.format = p->format, .rows = ROWS, .cols = COLS, .data = p->x};
-	const struct mxfp_matrix beside = {.format = p->format, .rows = ROWS, .cols = ROWS, .data = p->x};
-	struct mxfp_blocks b = {.format = MXFP_FORMAT_MXFP4, .rows = ROWS, .cols = COLS, .codes = p->space};
-	struct mxfp_blocks c = {.format = MXFP_FORMAT_NVFP4, .rows = ROWS, .cols = ROWS, .codes = p->more};
-	const struct mxfp_quantize_options o = {.tensor_amax = p->numbers};
-	const struct mxfp_gemm_options options = {.c_format = p->format, .a_format = MXFP_FORMAT_MXFP8_E4M3, .c_quantize = &o,
-	                                          .activation = MXFP_FUNCTION_SILU, .activation_parameter = p->numbers};
-	uint8_t *const space = p->space, *const packed = space + 3 * COLS * ROWS;
+	const struct mxfp_matrix beside = mxfp_numbers(p->format, ROWS, ROWS, p->x.data);
+	const struct mxfp_gemm_options options = {
+		.size = sizeof options,
+		.a_format = MXFP_FORMAT_MXFP8_E4M3,
+		.c_quantize = &one_pass,
+		.activation = MXFP_FUNCTION_SILU,
+	};
+	uint8_t *const space = p->space, *const packed = space + 3 * COLS * ROWS, *const more = p->more.data;
+	struct mxfp_blocks b = mxfp_blocks_at(MXFP_FORMAT_MXFP4, ROWS, COLS, space, space + 2 * COLS * ROWS);
+	struct mxfp_blocks c_blocks = mxfp_blocks_at(MXFP_FORMAT_NVFP4, ROWS, ROWS, more, more + 1000);
+	const struct mxfp_result weights = mxfp_to_blocks(&b);
+	struct mxfp_result c = p->to;
 	size_t bytes = 0;
 
-	b.scales = space + 2 * COLS * ROWS;
-	c.scales = (uint8_t *)p->more + 1000;
-	enum mxfp_status status = mxfp_quantize(&b, p->y, p->format, 0, NULL);
+	c.blocks = &c_blocks;
+	enum mxfp_status status = mxfp_quantize(&weights, &p->y, NULL, NULL);
 	if (status != MXFP_OK)
 		return status;
 	const struct mxfp_matrix w = mxfp_blocks_matrix(&b);
-	struct mxfp_product product = {.a = &a, .w = &w, .c = p->to, .bias = p->numbers, .gate = &beside, .residual = &beside, .c_blocks = &c};
-	status = mxfp_gemm(&product, &options, workspace + 1, sizeof workspace - 1);
+	struct mxfp_product product = {
+		.size = sizeof product,
+		.c = &c,
+		.a = &p->x,
+		.w = &w,
+		.bias = p->numbers,
+		.gate = &beside,
+		.residual = &beside,
+	};
+	status = mxfp_gemm(&product, &options, workspace + 1, sizeof workspace - 1, NULL);
 	if (status == MXFP_OK)
-		status = mxfp_pack_size(&w, &options, &bytes);
+		status = mxfp_pack_size(&bytes, &w, &options, NULL);
 	if (status == MXFP_OK && bytes > BYTES - 3 * COLS * ROWS)
 		status = MXFP_ERR_SIZE;
 	if (status == MXFP_OK)
-		status = mxfp_pack(packed, bytes, &w, &options);
+		status = mxfp_pack(packed, bytes, &w, &options, NULL);
 	product.w_packed = packed;
 	product.w_packed_bytes = bytes;
 	product.n = ROWS;
-	return status == MXFP_OK ? mxfp_gemm(&product, &options, workspace, sizeof workspace) : status;
+	return status == MXFP_OK ? mxfp_gemm(&product, &options, workspace, sizeof workspace, NULL) : status;
 }
 
 /* The chain, of which each format of numbers has its own kernels, and both operands transposed. */
 static enum mxfp_status odd_chain(const struct places *p)
 {
-	const struct mxfp_matrix a = {.format = p->format, .rows = ROWS, .cols = COLS, .data = p->x};
-	const struct mxfp_matrix w = {.format = p->format, .rows = COLS, .cols = COLS - 3, .data = p->y, .stride = COLS, .transposed = true};
-	const struct mxfp_matrix left = {.format = p->format, .rows = ROWS, .cols = COLS - 3, .data = p->x, .stride = ROWS, .transposed = true};
-	struct mxfp_product product = {.a = &a, .w = &a, .c = p->more};
-	const struct mxfp_gemm_options o = {.c_format = p->format, .accumulate = true};
-	enum mxfp_status status = mxfp_gemm(&product, NULL, workspace, sizeof workspace);
+	struct mxfp_matrix left = mxfp_numbers(p->format, ROWS, COLS - 3, p->x.data);
+	struct mxfp_matrix w = mxfp_numbers(p->format, COLS, COLS - 3, p->y.data);
+	const struct mxfp_result squares = to_f32(p->more.data, 0);
+	const struct mxfp_product first = {.size = sizeof first, .c = &squares, .a = &p->x, .w = &p->x};
+	const struct mxfp_product second = {.size = sizeof second, .c = &p->to, .a = &left, .w = &w};
+	const struct mxfp_gemm_options o = {.size = sizeof o, .accumulate = true};
+	const enum mxfp_status status = mxfp_gemm(&first, NULL, workspace, sizeof workspace, NULL);
 
-	product.a = &left;
-	product.w = &w;
-	product.c = p->to;
-	return status == MXFP_OK ? mxfp_gemm(&product, &o, workspace, sizeof workspace) : status;
+	left.stride = ROWS;
+	w.stride = COLS;
+	left.transposed = w.transposed = true;
+	return status == MXFP_OK ? mxfp_gemm(&second, &o, workspace, sizeof workspace, NULL) : status;
 }
 
 static const struct {
@@ -511,10 +557,11 @@ static const struct {
 	enum mxfp_status (*call)(const struct places *p);
 	bool is_f32_only;
 } odd[] = {
-	{"convert", odd_convert, false}, {"quantize, dequantize, accumulate", odd_quantize, false}, {"blocks_transpose", odd_squares, false},
-	{"fake_quantize", odd_fake_quantize, false}, {"amax", odd_amax, false}, {"sparse", odd_sparse, false}, {"reduce", odd_reduce, false},
-	{"apply", odd_apply, false}, {"row_reduce, row_argmax", odd_row_reduce, false}, {"softmax", odd_softmax, false},
-	{"layer_norm", odd_norm, false}, {"gate, add", odd_gate, false}, {"rotate", odd_rotate, false}, {"attention", odd_attention, true},
+	{"convert", odd_convert, false}, {"quantize, dequantize, accumulate", odd_quantize, false},
+	{"blocks_transpose", odd_squares, false}, {"fake_quantize", odd_fake_quantize, false}, {"amax", odd_amax, false},
+	{"sparse", odd_sparse, false}, {"sum_arrays", odd_sum, false}, {"function_apply", odd_apply, false},
+	{"rows_reduce, rows_argmax", odd_rows_reduce, false}, {"softmax", odd_softmax, false}, {"layer_norm", odd_norm, false},
+	{"glu, rows_add", odd_glu, false}, {"rotary", odd_rotary, false}, {"attention", odd_attention, true},
 	{"gemm", odd_gemm, false}, {"gemm by the chain", odd_chain, false},
 };
 
@@ -524,8 +571,13 @@ static void run_at(int i, enum mxfp_format format, size_t offset, uint8_t *to, u
 	static _Alignas(64) uint8_t x[BYTES + 64], y[BYTES + 64], numbers[BYTES + 64], results[BYTES + 64], others[BYTES + 64],
 		space[BYTES + 64];
 	const struct places p = {
-		.format = format, .x = x + offset, .y = y + offset, .numbers = (const float *)(const void *)(numbers + offset),
-		.to = results + offset, .more = others + offset, .space = space + offset,
+		.format = format,
+		.x = mxfp_numbers(format, ROWS, COLS, x + offset),
+		.y = mxfp_numbers(format, ROWS, COLS, y + offset),
+		.numbers = (const float *)(const void *)(numbers + offset),
+		.to = mxfp_to_numbers(format, results + offset),
+		.more = mxfp_to_numbers(format, others + offset),
+		.space = space + offset,
 	};
 
 	for (size_t j = 0; j < COLS * COLS; j++) {
@@ -549,8 +601,8 @@ static void run_at(int i, enum mxfp_format format, size_t offset, uint8_t *to, u
 	memset(space, 0, sizeof space);
 	const enum mxfp_status status = odd[i].call(&p);
 	ck_assert_msg(status == MXFP_OK, "%s at %zu: %s", odd[i].name, offset, mxfp_status_text(status));
-	memcpy(to, p.to, BYTES);
-	memcpy(more, p.more, BYTES);
+	memcpy(to, p.to.data, BYTES);
+	memcpy(more, p.more.data, BYTES);
 }
 
 /* Results do not depend on where data lies, and no access is undefined: sanitizers see that. */

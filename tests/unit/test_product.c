@@ -69,8 +69,8 @@ TEST_LOOP(every_row_is_made_by_any_number_of_threads, 4)
 TEST(products_of_programs_are_rounded)
 {
 	const float weights[] = {0x1p24f, 1, 1, 0, 2, 0}, x[] = {1, 1, 0, 1};
-	struct mxfp_matrix w = {.format = MXFP_FORMAT_F32, .rows = 2, .cols = 2, .data = weights};
-	const struct mxfp_matrix tokens = {.format = MXFP_FORMAT_F32, .rows = 2, .cols = 2, .data = x};
+	struct mxfp_matrix w = mxfp_numbers(MXFP_FORMAT_F32, 2, 2, weights);
+	const struct mxfp_matrix tokens = mxfp_numbers(MXFP_FORMAT_F32, 2, 2, x);
 	struct product_memory memory = {0};
 	struct error error;
 

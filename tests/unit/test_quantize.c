@@ -96,18 +96,21 @@ static void quantize_file(const struct quantize_settings *settings)
 static void quantize_whole(struct mxfp_blocks *blocks, const struct quantize_settings *settings, const float *x)
 {
 	const struct mxfp_quantize_options options = {
+		.size = sizeof options,
 		.rule = (enum mxfp_rule)settings->choice.rule,
 		.recipe = (enum mxfp_recipe)settings->choice.recipe,
 		.round = (enum mxfp_round)settings->round,
 		.seed = settings->seed,
 		.stream = XXH3_64bits("layer.weight", strlen("layer.weight")),
 	};
+	const struct mxfp_matrix numbers = mxfp_numbers(MXFP_FORMAT_F32, blocks->rows, blocks->cols, x);
+	const struct mxfp_result result = mxfp_to_blocks(blocks);
 	struct mxfp_sizes size;
 
-	ck_assert_int_eq(mxfp_blocks_size(blocks->format, blocks->rows, blocks->cols, &size), MXFP_OK);
+	ck_assert_int_eq(mxfp_blocks_size(&size, blocks->format, blocks->rows, blocks->cols), MXFP_OK);
 	blocks->codes = malloc(size.codes_bytes);
 	blocks->scales = malloc(size.scales_bytes);
-	ck_assert_int_eq(mxfp_quantize(blocks, x, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
+	ck_assert_int_eq(mxfp_quantize(&result, &numbers, &options, NULL), MXFP_OK);
 }
 
 static void check_part(const struct quantized *q, enum layout_part part, const void *expected)
@@ -126,11 +129,12 @@ static void check_decoded(const struct quantized *q, const struct mxfp_blocks *b
 	size_t n = blocks->rows * blocks->cols;
 	float *expected = malloc(n * sizeof *expected), *x = malloc(PIECE_ELEMENTS * sizeof *x);
 	uint8_t *codes = malloc(PIECE_ELEMENTS), *scales = malloc(PIECE_ELEMENTS);
+	const struct mxfp_result to_expected = mxfp_to_numbers(MXFP_FORMAT_F32, expected), to_x = mxfp_to_numbers(MXFP_FORMAT_F32, x);
 	struct piece piece = {0};
 	size_t done = 0;
 
 	struct mxfp_matrix matrix = mxfp_blocks_matrix(blocks);
-	ck_assert_int_eq(mxfp_dequantize(&matrix, expected, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+	ck_assert_int_eq(mxfp_dequantize(&to_expected, &matrix, NULL), MXFP_OK);
 	while (piece_next(&piece, q->rows, q->cols)) {
 		const struct mxfp_blocks part = quantized_blocks(q, &piece, codes, scales);
 		size_t size = piece.rows * piece.cols;
@@ -140,7 +144,7 @@ static void check_decoded(const struct quantized *q, const struct mxfp_blocks *b
 		ck_assert_uint_le(size, PIECE_ELEMENTS);
 		ck_assert_int_eq(quantized_read(q, &piece, &part, &n_bytes, &error), EXIT_OK);
 		matrix = mxfp_blocks_matrix(&part);
-		ck_assert_int_eq(mxfp_dequantize(&matrix, x, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+		ck_assert_int_eq(mxfp_dequantize(&to_x, &matrix, NULL), MXFP_OK);
 		ck_assert_int_eq(memcmp(x, expected + done, size * sizeof *x), 0);
 		done += size;
 	}
@@ -195,7 +199,7 @@ TEST_LOOP(pieces_equal_the_whole, sizeof cases / sizeof cases[0])
 		.force = true,
 		.quiet = true,
 	};
-	struct mxfp_blocks blocks = {.format = c->weights, .rows = (size_t)c->rows, .cols = (size_t)c->cols};
+	struct mxfp_blocks blocks = mxfp_blocks_at(c->weights, (size_t)c->rows, (size_t)c->cols, NULL, NULL);
 
 	quantize_file(&settings);
 	quantize_whole(&blocks, &settings, x);

@@ -10,7 +10,7 @@ enum { ROWS = 3, COLS = 40, CANARY = 0xA5 };
 
 static float x[ROWS * 2 * COLS], y[ROWS * COLS], out[ROWS * COLS], more[ROWS * COLS];
 static uint8_t codes[ROWS * 64], scales[ROWS * 2];
-static const struct mxfp_row_input in = {.data = x}, other = {.data = y};
+static struct mxfp_matrix in, other;
 
 /* A call is refused with the status, and nothing is written. */
 static void refused(enum mxfp_status got, enum mxfp_status want)
@@ -30,106 +30,158 @@ static void set_up(void)
 	memset(out, CANARY, sizeof out);
 	memset(more, CANARY, sizeof more);
 	memset(codes, CANARY, sizeof codes);
+	in = mxfp_numbers(MXFP_FORMAT_F32, ROWS, COLS, x);
+	other = mxfp_numbers(MXFP_FORMAT_F32, ROWS, COLS, y);
+}
+
+/* The result that `data` gets as numbers in f32. */
+static struct mxfp_result to_f32(void *data)
+{
+	return mxfp_to_numbers(MXFP_FORMAT_F32, data);
 }
 
 TEST(inputs_and_outputs)
 {
-	const struct mxfp_row_output to = {.data = out}, nowhere = {0}, f16_out = {.data = out, .format = MXFP_FORMAT_F16};
-	const struct mxfp_row_output over = {.data = (char *)y + 4}, short_out = {.data = out, .stride = COLS - 1};
-	const struct mxfp_row_input null = {0}, f16 = {.data = x, .format = MXFP_FORMAT_F16};
-	const struct mxfp_row_input narrow = {.data = x, .stride = COLS - 1}, wide = {.data = x, .stride = SIZE_MAX / 4};
-	const struct mxfp_exec exec = {.isa = "none"};
+	const struct mxfp_result to = to_f32(out), nowhere = to_f32(NULL), over = to_f32((char *)y + 4);
+	const struct mxfp_result f16_out = mxfp_to_numbers(MXFP_FORMAT_F16, out);
+	const struct mxfp_matrix null = mxfp_numbers(MXFP_FORMAT_F32, ROWS, COLS, NULL);
+	const struct mxfp_matrix f16 = mxfp_numbers(MXFP_FORMAT_F16, ROWS, COLS, x);
+	const struct mxfp_matrix lower = mxfp_numbers(MXFP_FORMAT_F32, ROWS - 1, COLS, y);
+	const struct mxfp_matrix thinner = mxfp_numbers(MXFP_FORMAT_F32, ROWS, COLS - 1, y);
+	const struct mxfp_matrix no_rows = mxfp_numbers(MXFP_FORMAT_F32, 0, COLS, x);
+	const struct mxfp_matrix no_cols = mxfp_numbers(MXFP_FORMAT_F32, ROWS, 0, x);
+	const struct mxfp_exec exec = {.size = sizeof exec, .isa = "none"};
+	const struct mxfp_add_options no_size = {.size = 0};
+	struct mxfp_result short_out = to, unset_out = to, clamped = to, first = to;
+	uint64_t index;
 
 	set_up();
-	refused(mxfp_add(&to, NULL, &other, ROWS, COLS, NULL), MXFP_ERR_NULL);
-	refused(mxfp_add(&to, &in, NULL, ROWS, COLS, NULL), MXFP_ERR_NULL);
-	refused(mxfp_add(&to, &in, &null, ROWS, COLS, NULL), MXFP_ERR_NULL);
-	refused(mxfp_add(NULL, &in, &other, ROWS, COLS, NULL), MXFP_ERR_NULL);
-	refused(mxfp_add(&nowhere, &in, &other, ROWS, COLS, NULL), MXFP_ERR_NULL);
-	refused(mxfp_add(&to, &f16, &other, ROWS, COLS, NULL), MXFP_ERR_FORMAT);
-	refused(mxfp_add(&f16_out, &in, &other, ROWS, COLS, NULL), MXFP_ERR_FORMAT);
-	refused(mxfp_add(&to, &narrow, &other, ROWS, COLS, NULL), MXFP_ERR_SIZE);
-	refused(mxfp_add(&to, &wide, &other, ROWS, COLS, NULL), MXFP_ERR_SIZE);
-	refused(mxfp_add(&short_out, &in, &other, ROWS, COLS, NULL), MXFP_ERR_SIZE);
-	refused(mxfp_add(&over, &in, &other, ROWS, COLS, NULL), MXFP_ERR_OVERLAP);
-	refused(mxfp_add(&to, &in, &other, ROWS, COLS, &exec), MXFP_ERR_OPTION);
-	refused(mxfp_row_reduce(MXFP_REDUCTION_SUM, NULL, &in, ROWS, COLS, NULL), MXFP_ERR_NULL);
-	refused(mxfp_row_reduce(MXFP_REDUCTION_SUM, out, NULL, ROWS, COLS, NULL), MXFP_ERR_NULL);
-	refused(mxfp_row_reduce((enum mxfp_reduction)4, out, &in, ROWS, COLS, NULL), MXFP_ERR_OPTION);
-	refused(mxfp_row_reduce(MXFP_REDUCTION_MEAN, out, &in, ROWS, 0, NULL), MXFP_ERR_SIZE);
-	refused(mxfp_row_reduce(MXFP_REDUCTION_MAX, out, &in, ROWS, 0, NULL), MXFP_ERR_SIZE);
-	refused(mxfp_row_reduce(MXFP_REDUCTION_SUM, x + 1, &in, ROWS, COLS, NULL), MXFP_ERR_OVERLAP);
-	refused(mxfp_row_argmax((size_t *)(void *)out, &in, ROWS, 0, NULL), MXFP_ERR_SIZE);
-	refused(mxfp_row_argmax(NULL, &in, ROWS, COLS, NULL), MXFP_ERR_NULL);
-	assert_status(mxfp_row_reduce(MXFP_REDUCTION_SUM, out, &in, 0, COLS, NULL), MXFP_OK);
-	assert_status(mxfp_row_reduce(MXFP_REDUCTION_SUM, out, &in, ROWS, 0, NULL), MXFP_OK);
+	struct mxfp_matrix narrow = in, wide = in, unset = in, transposed = in, sparse = in;
+	narrow.stride = COLS - 1;
+	wide.stride = SIZE_MAX / 4;
+	unset.size = 0;
+	transposed.transposed = true;
+	sparse.sparsity = (struct mxfp_sparsity){2, 4};
+	short_out.stride = COLS - 1;
+	unset_out.size = 0;
+	clamped.clamped = codes;
+	first.first_non_finite = &index;
+	refused(mxfp_rows_add(&to, NULL, &other, NULL, NULL), MXFP_ERR_NULL);
+	refused(mxfp_rows_add(&to, &in, NULL, NULL, NULL), MXFP_ERR_NULL);
+	refused(mxfp_rows_add(&to, &in, &null, NULL, NULL), MXFP_ERR_NULL);
+	refused(mxfp_rows_add(NULL, &in, &other, NULL, NULL), MXFP_ERR_NULL);
+	refused(mxfp_rows_add(&nowhere, &in, &other, NULL, NULL), MXFP_ERR_NULL);
+	refused(mxfp_rows_add(&to, &f16, &other, NULL, NULL), MXFP_ERR_FORMAT);
+	refused(mxfp_rows_add(&to, &transposed, &other, NULL, NULL), MXFP_ERR_FORMAT);
+	refused(mxfp_rows_add(&to, &sparse, &other, NULL, NULL), MXFP_ERR_FORMAT);
+	refused(mxfp_rows_add(&f16_out, &in, &other, NULL, NULL), MXFP_ERR_FORMAT);
+	refused(mxfp_rows_add(&to, &in, &lower, NULL, NULL), MXFP_ERR_SHAPE);
+	refused(mxfp_rows_add(&to, &in, &thinner, NULL, NULL), MXFP_ERR_SHAPE);
+	refused(mxfp_rows_add(&to, &narrow, &other, NULL, NULL), MXFP_ERR_STRIDE);
+	refused(mxfp_rows_add(&to, &wide, &other, NULL, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_rows_add(&short_out, &in, &other, NULL, NULL), MXFP_ERR_STRIDE);
+	refused(mxfp_rows_add(&over, &in, &other, NULL, NULL), MXFP_ERR_OVERLAP);
+	refused(mxfp_rows_add(&clamped, &in, &other, NULL, NULL), MXFP_ERR_OPTION);
+	refused(mxfp_rows_add(&first, &in, &other, NULL, NULL), MXFP_ERR_OPTION);
+	refused(mxfp_rows_add(&to, &in, &other, NULL, &exec), MXFP_ERR_ISA);
+	refused(mxfp_rows_add(&to, &in, &other, &no_size, NULL), MXFP_ERR_VERSION);
+	refused(mxfp_rows_add(&to, &unset, &other, NULL, NULL), MXFP_ERR_VERSION);
+	refused(mxfp_rows_add(&unset_out, &in, &other, NULL, NULL), MXFP_ERR_VERSION);
+	refused(mxfp_rows_reduce(NULL, MXFP_REDUCTION_SUM, &in, NULL), MXFP_ERR_NULL);
+	refused(mxfp_rows_reduce(out, MXFP_REDUCTION_SUM, NULL, NULL), MXFP_ERR_NULL);
+	refused(mxfp_rows_reduce(out, (enum mxfp_reduction)4, &in, NULL), MXFP_ERR_OPTION);
+	refused(mxfp_rows_reduce(out, MXFP_REDUCTION_MEAN, &no_cols, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_rows_reduce(out, MXFP_REDUCTION_MAX, &no_cols, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_rows_reduce(x + 1, MXFP_REDUCTION_SUM, &in, NULL), MXFP_ERR_OVERLAP);
+	refused(mxfp_rows_argmax((size_t *)(void *)out, &no_cols, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_rows_argmax(NULL, &in, NULL), MXFP_ERR_NULL);
+	assert_status(mxfp_rows_reduce(out, MXFP_REDUCTION_SUM, &no_rows, NULL), MXFP_OK);
+	assert_status(mxfp_rows_reduce(out, MXFP_REDUCTION_SUM, &no_cols, NULL), MXFP_OK);
 	ck_assert(mxfp_f32_bits(out[0]) == 0 && mxfp_f32_bits(out[ROWS - 1]) == 0);
 }
 
 TEST(options)
 {
 	const uint32_t words[] = {0x7F800000, 0x7FC00000, 0xBF800000};
-	struct mxfp_blocks blocks = {
-		.format = MXFP_FORMAT_NVFP4, .rows = ROWS, .cols = COLS, .codes = codes, .scales = scales,
-	};
-	const struct mxfp_row_output to = {.data = out}, sums = {.data = more}, sums_over = {.data = out};
-	const struct mxfp_row_output sum_blocks = {.data = more, .blocks = &blocks}, to_blocks = {.data = out, .blocks = &blocks};
-	struct mxfp_softmax_options softmax = {.mask = &(struct mxfp_row_input){.data = out}};
-	struct mxfp_norm_options norm = {.epsilon = -1};
-	struct mxfp_gate_options gate = {0};
-	struct mxfp_rotate_options rotate = {.head_cols = 3};
+	struct mxfp_blocks blocks = mxfp_blocks_at(MXFP_FORMAT_NVFP4, ROWS, COLS, codes, scales);
+	const struct mxfp_result to = to_f32(out), sums = to_f32(more), sums_over = to_f32(out), over_gate = to_f32(x);
+	const struct mxfp_matrix mask_over = mxfp_numbers(MXFP_FORMAT_F32, ROWS, COLS, out);
+	const struct mxfp_matrix narrow_mask = mxfp_numbers(MXFP_FORMAT_F32, 1, COLS - 1, y);
+	const struct mxfp_matrix no_mask = mxfp_numbers(MXFP_FORMAT_F32, 0, COLS, y);
+	const struct mxfp_matrix odd = mxfp_numbers(MXFP_FORMAT_F32, ROWS, COLS - 1, x);
+	const struct mxfp_matrix pairs = mxfp_numbers(MXFP_FORMAT_F32, ROWS, 2 * COLS, x);
+	const struct mxfp_matrix one = mxfp_numbers(MXFP_FORMAT_F32, 1, COLS, y);
+	struct mxfp_result sum_blocks = sums, to_blocks = to;
+	struct mxfp_softmax_options softmax = {.size = sizeof softmax, .mask = &mask_over};
+	struct mxfp_norm_options norm = {.size = sizeof norm, .epsilon = -1};
+	struct mxfp_glu_options glu = {.size = sizeof glu};
+	struct mxfp_rotary_options rotate = {.size = sizeof rotate, .head_cols = 3};
 	float numbers[3], frequencies[COLS] = {0};
 
 	set_up();
 	memcpy(numbers, words, sizeof words);
-	refused(mxfp_softmax(&to, &in, ROWS, COLS, &softmax), MXFP_ERR_OVERLAP);
-	softmax = (struct mxfp_softmax_options){.sinks = out + 1};
-	refused(mxfp_softmax(&to, &in, ROWS, COLS, &softmax), MXFP_ERR_OVERLAP);
-	refused(mxfp_softmax(&to_blocks, &in, ROWS, COLS, NULL), MXFP_ERR_OPTION); /* no tensor_amax */
+	sum_blocks.blocks = to_blocks.blocks = &blocks;
+	refused(mxfp_softmax(&to, &in, &softmax, NULL), MXFP_ERR_OVERLAP);
+	softmax = (struct mxfp_softmax_options){.size = sizeof softmax, .sinks = out + 1};
+	refused(mxfp_softmax(&to, &in, &softmax, NULL), MXFP_ERR_OVERLAP);
+	softmax = (struct mxfp_softmax_options){.size = sizeof softmax, .mask = &narrow_mask};
+	refused(mxfp_softmax(&to, &in, &softmax, NULL), MXFP_ERR_SHAPE);
+	softmax.mask = &no_mask;
+	refused(mxfp_softmax(&to, &in, &softmax, NULL), MXFP_ERR_SHAPE);
+	softmax = (struct mxfp_softmax_options){.size = 0};
+	refused(mxfp_softmax(&to, &in, &softmax, NULL), MXFP_ERR_VERSION);
+	refused(mxfp_softmax(&to_blocks, &in, NULL, NULL), MXFP_ERR_OPTION); /* no tensor_amax */
 
-	refused(mxfp_rms_norm(&to, &in, ROWS, COLS, &norm), MXFP_ERR_OPTION);
+	refused(mxfp_rms_norm(&to, &in, &norm, NULL), MXFP_ERR_OPTION);
 	norm.epsilon = (double)numbers[0];
-	refused(mxfp_rms_norm(&to, &in, ROWS, COLS, &norm), MXFP_ERR_OPTION);
-	norm = (struct mxfp_norm_options){.bias = &other};
-	refused(mxfp_rms_norm(&to, &in, ROWS, COLS, &norm), MXFP_ERR_OPTION);
-	norm = (struct mxfp_norm_options){.residual_out = &sums};
-	refused(mxfp_layer_norm(&to, &in, ROWS, COLS, &norm), MXFP_ERR_NULL);
-	norm = (struct mxfp_norm_options){.residual = &other, .residual_out = &sums_over};
-	refused(mxfp_layer_norm(&to, &in, ROWS, COLS, &norm), MXFP_ERR_OVERLAP);
+	refused(mxfp_rms_norm(&to, &in, &norm, NULL), MXFP_ERR_OPTION);
+	norm = (struct mxfp_norm_options){.size = sizeof norm, .bias = &one};
+	refused(mxfp_rms_norm(&to, &in, &norm, NULL), MXFP_ERR_OPTION);
+	norm = (struct mxfp_norm_options){.size = sizeof norm, .weight = &other};
+	refused(mxfp_rms_norm(&to, &in, &norm, NULL), MXFP_ERR_SHAPE);
+	norm = (struct mxfp_norm_options){.size = sizeof norm, .bias = &narrow_mask};
+	refused(mxfp_layer_norm(&to, &in, &norm, NULL), MXFP_ERR_SHAPE);
+	norm = (struct mxfp_norm_options){.size = sizeof norm, .residual = &one};
+	refused(mxfp_layer_norm(&to, &in, &norm, NULL), MXFP_ERR_SHAPE);
+	norm = (struct mxfp_norm_options){.size = sizeof norm, .residual_out = &sums};
+	refused(mxfp_layer_norm(&to, &in, &norm, NULL), MXFP_ERR_NULL);
+	norm = (struct mxfp_norm_options){.size = sizeof norm, .residual = &other, .residual_out = &sums_over};
+	refused(mxfp_layer_norm(&to, &in, &norm, NULL), MXFP_ERR_OVERLAP);
 	blocks.format = MXFP_FORMAT_MXFP4;
 	norm.residual_out = &sum_blocks;
-	refused(mxfp_layer_norm(&to, &in, ROWS, COLS, &norm), MXFP_ERR_OPTION);
+	refused(mxfp_layer_norm(&to, &in, &norm, NULL), MXFP_ERR_OPTION);
 	blocks.cols = COLS - 1;
-	refused(mxfp_layer_norm(&to_blocks, &in, ROWS, COLS, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_layer_norm(&to_blocks, &in, NULL, NULL), MXFP_ERR_SHAPE);
 
-	refused(mxfp_gate((enum mxfp_function)99, &to, &in, NULL, ROWS, COLS, NULL), MXFP_ERR_OPTION);
+	refused(mxfp_glu(&to, (enum mxfp_function)99, &pairs, NULL, NULL, NULL), MXFP_ERR_OPTION);
 	for (int i = 0; i < 3; i++) {
-		gate = (struct mxfp_gate_options){.limit = &numbers[i]};
-		refused(mxfp_gate(MXFP_FUNCTION_SILU, &to, &in, NULL, ROWS, COLS, &gate), MXFP_ERR_OPTION);
+		glu = (struct mxfp_glu_options){.size = sizeof glu, .limit = {true, numbers[i]}};
+		refused(mxfp_glu(&to, MXFP_FUNCTION_SILU, &pairs, NULL, &glu, NULL), MXFP_ERR_OPTION);
 	}
-	gate = (struct mxfp_gate_options){.parameter = &numbers[1]};
-	refused(mxfp_gate(MXFP_FUNCTION_SILU, &to, &in, NULL, ROWS, COLS, &gate), MXFP_ERR_OPTION);
-	assert_status(mxfp_gate(MXFP_FUNCTION_SILU, &(struct mxfp_row_output){.data = x}, &in, NULL, ROWS, COLS, NULL),
-	              MXFP_ERR_OVERLAP);
+	glu = (struct mxfp_glu_options){.size = sizeof glu, .parameter = {true, numbers[1]}};
+	refused(mxfp_glu(&to, MXFP_FUNCTION_SILU, &pairs, NULL, &glu, NULL), MXFP_ERR_OPTION);
+	refused(mxfp_glu(&to, MXFP_FUNCTION_SILU, &odd, NULL, NULL, NULL), MXFP_ERR_SHAPE);
+	refused(mxfp_glu(&to, MXFP_FUNCTION_SILU, &pairs, &other, NULL, NULL), MXFP_ERR_SHAPE);
+	assert_status(mxfp_glu(&over_gate, MXFP_FUNCTION_SILU, &pairs, NULL, NULL, NULL), MXFP_ERR_OVERLAP);
 
-	refused(mxfp_rotate(&to, &in, frequencies, ROWS, COLS, &rotate), MXFP_ERR_SIZE);
-	rotate = (struct mxfp_rotate_options){.rotary_cols = 5};
-	refused(mxfp_rotate(&to, &in, frequencies, ROWS, COLS, &rotate), MXFP_ERR_SIZE);
+	refused(mxfp_rotary(&to, &in, frequencies, &rotate, NULL), MXFP_ERR_SHAPE);
+	rotate = (struct mxfp_rotary_options){.size = sizeof rotate, .rotary_cols = 5};
+	refused(mxfp_rotary(&to, &in, frequencies, &rotate, NULL), MXFP_ERR_SHAPE);
 	rotate.rotary_cols = COLS + 2;
-	refused(mxfp_rotate(&to, &in, frequencies, ROWS, COLS, &rotate), MXFP_ERR_SIZE);
-	refused(mxfp_rotate(&to, &in, NULL, ROWS, COLS, NULL), MXFP_ERR_NULL);
-	refused(mxfp_rotate(&to, &in, out, ROWS, COLS, NULL), MXFP_ERR_OVERLAP);
+	refused(mxfp_rotary(&to, &in, frequencies, &rotate, NULL), MXFP_ERR_SHAPE);
+	refused(mxfp_rotary(&to, &in, NULL, NULL, NULL), MXFP_ERR_NULL);
+	refused(mxfp_rotary(&to, &in, out, NULL, NULL), MXFP_ERR_OVERLAP);
 }
 
 /* By mpmath, each step of transformers' modeling_rope_utils rounded to 24 or 53 bits. */
 static const struct {
 	const char *model;
-	struct mxfp_rotary_options options;
+	struct mxfp_frequency_options options;
 	uint32_t attention_factor, frequency[32];
 } rotary[] = {
 	{"Llama 3.2 1B",
-	 {.base = 500000, .scaling = MXFP_ROTARY_LLAMA3, .factor = 32, .original_positions = 8192, .low_freq_factor = 1,
-	  .high_freq_factor = 4},
+	 {.size = sizeof(struct mxfp_frequency_options), .base = 500000, .scaling = MXFP_ROTARY_LLAMA3, .factor = 32,
+	  .original_positions = 8192, .low_freq_factor = 1, .high_freq_factor = 4},
 	 0x3F800000, {
 		0x3F800000, 0x3F29E1C6, 0x3EE177BC, 0x3E959EE3, 0x3E4693B0, 0x3E03C6A0, 0x3DAEE4AD, 0x3D681E67,
 		0x3D1A08C8, 0x3CCC6F49, 0x3C87A9C3, 0x3C340D6D, 0x3BEEF74F, 0x3B9E9402, 0x3B527720, 0x3AA9279B,
@@ -137,7 +189,8 @@ static const struct {
 		0x35DF10C4, 0x359406CB, 0x35447610, 0x35025F34, 0x34AD07A7, 0x3465A54D, 0x341864A7, 0x33CA41B0,
 	}},
 	{"gpt-oss",
-	 {.base = 150000, .scaling = MXFP_ROTARY_YARN, .factor = 32, .original_positions = 4096, .no_truncate = true},
+	 {.size = sizeof(struct mxfp_frequency_options), .base = 150000, .scaling = MXFP_ROTARY_YARN, .factor = 32,
+	  .original_positions = 4096, .no_truncate = true},
 	 0x3FAC5C86, {
 		0x3F800000, 0x3F306535, 0x3EF316A2, 0x3EA77FAA, 0x3E66D3FA, 0x3E1F0CFD, 0x3DDB2F9E, 0x3D970764,
 		0x3D502194, 0x3D01DDD5, 0x3C9E6470, 0x3C3DEC94, 0x3BDEA840, 0x3B7CFE14, 0x3B093803, 0x3A89F778,
@@ -145,8 +198,8 @@ static const struct {
 		0x3689928C, 0x363D9647, 0x3602A245, 0x35B40668, 0x35781728, 0x352AF200, 0x34EB93EB, 0x34A252D3,
 	}},
 	{"DeepSeek-V2",
-	 {.base = 10000, .scaling = MXFP_ROTARY_YARN, .factor = 40, .original_positions = 4096, .beta_fast = 32, .beta_slow = 1,
-	  .mscale = 0.707, .mscale_all_dim = 1},
+	 {.size = sizeof(struct mxfp_frequency_options), .base = 10000, .scaling = MXFP_ROTARY_YARN, .factor = 40,
+	  .original_positions = 4096, .beta_fast = 32, .beta_slow = 1, .mscale = 0.707, .mscale_all_dim = 1},
 	 0x3F6BC96F, {
 		0x3F800000, 0x3F3FF911, 0x3F0FF59A, 0x3ED7E89B, 0x3EA1E89B, 0x3E72D423, 0x3E361887, 0x3E088D77,
 		0x3DCCCCCD, 0x3D99940D, 0x3D6655C2, 0x3D1FC5BA, 0x3CDC321B, 0x3C968DC3, 0x3C4BF283, 0x3C088D77,
@@ -170,7 +223,7 @@ TEST_LOOP(frequencies_of_models, sizeof rotary / sizeof rotary[0])
 TEST(what_is_wrong_with_scalings)
 {
 	float frequencies[32], factor;
-	struct mxfp_rotary_options o = {.base = 10000};
+	struct mxfp_frequency_options o = {.size = sizeof o, .base = 10000};
 
 	assert_status(mxfp_rotary_frequencies(NULL, &factor, 64, &o), MXFP_ERR_NULL);
 	assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, NULL), MXFP_ERR_NULL);
@@ -179,6 +232,9 @@ TEST(what_is_wrong_with_scalings)
 	assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), MXFP_OK);
 	ck_assert_uint_eq(mxfp_f32_bits(frequencies[0]), UINT32_C(0x3F800000));
 	ck_assert_uint_eq(mxfp_f32_bits(frequencies[16]), UINT32_C(0x3C23D70A)); /* 1 / 10000^(1/2) = 0.01 */
+	o.size = 0;
+	assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), MXFP_ERR_VERSION);
+	o.size = sizeof o;
 	o.base = 1;
 	assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), MXFP_ERR_OPTION);
 	for (int i = 0; i < 3; i++) {
@@ -205,7 +261,7 @@ TEST(what_is_wrong_with_scalings)
 	assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), MXFP_OK);
 	o.scaling = (enum mxfp_rotary_scaling)3;
 	assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), MXFP_ERR_OPTION);
-	suite_compared(19);
+	suite_compared(20);
 }
 
 /* Rows without numbers cost nothing, however many; sums of none are +0. Without rows or numbers, blocks have a tensor
@@ -213,21 +269,24 @@ TEST(what_is_wrong_with_scalings)
 TEST(nothing_to_compute)
 {
 	const size_t many = (size_t)1 << (sizeof(size_t) * 8 - 24);
-	const float amax = 40, limit = -0.0F;
-	struct mxfp_blocks b = {.format = MXFP_FORMAT_NVFP4, .cols = COLS, .codes = codes, .scales = scales};
-	const struct mxfp_quantize_options quantize = {.tensor_amax = &amax};
-	const struct mxfp_row_output to = {.data = out}, blocks = {.blocks = &b, .quantize = &quantize};
-	const struct mxfp_gate_options gate = {.limit = &limit};
+	struct mxfp_blocks b = mxfp_blocks_at(MXFP_FORMAT_NVFP4, 0, COLS, codes, scales);
+	const struct mxfp_quantize_options quantize = {.size = sizeof quantize, .tensor_amax = {true, 40}};
+	const struct mxfp_result to = to_f32(out), blocks = mxfp_to_blocks(&b);
+	const struct mxfp_matrix empty = mxfp_numbers(MXFP_FORMAT_F32, many, 0, x), no_rows = mxfp_numbers(MXFP_FORMAT_F32, 0, COLS, x);
+	const struct mxfp_matrix two_empty = mxfp_numbers(MXFP_FORMAT_F32, 2, 0, x), row = mxfp_numbers(MXFP_FORMAT_F32, 1, COLS, x);
+	const struct mxfp_matrix up = mxfp_numbers(MXFP_FORMAT_F32, 1, COLS, y);
+	const struct mxfp_glu_options glu = {.size = sizeof glu, .limit = {true, -0.0F}};
+	const struct mxfp_rotary_options rotate = {.size = sizeof rotate, .quantize = &quantize};
 
 	set_up();
-	assert_status(mxfp_rms_norm(&to, &in, many, 0, NULL), MXFP_OK);
-	assert_status(mxfp_layer_norm(&to, &in, many, 0, NULL), MXFP_OK);
-	assert_status(mxfp_softmax(&to, &in, many, 0, NULL), MXFP_OK);
-	assert_status(mxfp_rotate(&blocks, &in, x, 0, COLS, NULL), MXFP_OK);
+	assert_status(mxfp_rms_norm(&to, &empty, NULL, NULL), MXFP_OK);
+	assert_status(mxfp_layer_norm(&to, &empty, NULL, NULL), MXFP_OK);
+	assert_status(mxfp_softmax(&to, &empty, NULL, NULL), MXFP_OK);
+	assert_status(mxfp_rotary(&blocks, &no_rows, x, &rotate, NULL), MXFP_OK);
 	ck_assert(b.tensor_scale > 0.0148F && b.tensor_scale < 0.0149F);
-	assert_status(mxfp_row_reduce(MXFP_REDUCTION_SUM, out, &in, 2, 0, NULL), MXFP_OK);
+	assert_status(mxfp_rows_reduce(out, MXFP_REDUCTION_SUM, &two_empty, NULL), MXFP_OK);
 	ck_assert(out[0] == 0 && out[1] == 0);
-	assert_status(mxfp_gate(MXFP_FUNCTION_RELU, &to, &in, &other, 1, COLS, &gate), MXFP_OK);
+	assert_status(mxfp_glu(&to, MXFP_FUNCTION_RELU, &row, &up, &glu, NULL), MXFP_OK);
 	suite_compared(7);
 }
 
@@ -243,18 +302,19 @@ TEST(numbers_that_do_not_rotate)
 	static const uint16_t halves[] = {0, 0, 0xFFA1, 0x7F81, 0x3F80, 0xFF80};
 	static const uint16_t want_halves[] = {0xFFE0, 0x7FC0, 0x3F81, 0xFF80}, want_of_halves[] = {0xFFE1, 0x7FC1, 0x3F80, 0xFF80};
 	static const uint32_t want_words[] = {0xFFE10000, 0x7FC10000, 0x3F800000, 0xFF800000};
-	const struct mxfp_row_input wide = {.data = words}, narrow = {.data = halves, .format = MXFP_FORMAT_BF16};
-	const struct mxfp_row_output to_wide = {.data = out}, to_narrow = {.data = out, .format = MXFP_FORMAT_BF16};
-	const struct mxfp_rotate_options o = {.rotary_cols = 2};
+	const struct mxfp_matrix wide = mxfp_numbers(MXFP_FORMAT_F32, 1, 6, words);
+	const struct mxfp_matrix narrow = mxfp_numbers(MXFP_FORMAT_BF16, 1, 6, halves);
+	const struct mxfp_result to_wide = to_f32(out), to_narrow = mxfp_to_numbers(MXFP_FORMAT_BF16, out);
+	const struct mxfp_rotary_options o = {.size = sizeof o, .rotary_cols = 2};
 	const float frequency = 1;
 
-	assert_status(mxfp_rotate(&to_wide, &wide, &frequency, 1, 6, &o), MXFP_OK);
+	assert_status(mxfp_rotary(&to_wide, &wide, &frequency, &o, NULL), MXFP_OK);
 	ck_assert_mem_eq(out + 2, words + 2, 4 * sizeof *out);
-	assert_status(mxfp_rotate(&to_narrow, &wide, &frequency, 1, 6, &o), MXFP_OK);
+	assert_status(mxfp_rotary(&to_narrow, &wide, &frequency, &o, NULL), MXFP_OK);
 	ck_assert_mem_eq((uint16_t *)(void *)out + 2, want_halves, sizeof want_halves);
-	assert_status(mxfp_rotate(&to_wide, &narrow, &frequency, 1, 6, &o), MXFP_OK);
+	assert_status(mxfp_rotary(&to_wide, &narrow, &frequency, &o, NULL), MXFP_OK);
 	ck_assert_mem_eq(out + 2, want_words, sizeof want_words);
-	assert_status(mxfp_rotate(&to_narrow, &narrow, &frequency, 1, 6, &o), MXFP_OK);
+	assert_status(mxfp_rotary(&to_narrow, &narrow, &frequency, &o, NULL), MXFP_OK);
 	ck_assert_mem_eq((uint16_t *)(void *)out + 2, want_of_halves, sizeof want_of_halves);
 	suite_compared(16);
 }
@@ -266,15 +326,15 @@ TEST(negative_zeros_of_options)
 	static const uint32_t ups[] = {0xC0A00000, 0xC0A00000, 0x40A00000, 0x40A00000};
 	static const uint32_t want[] = {0x80000000, 0, 0, 0x80000000}, ones[] = {0x3F800000, 0xBF800000, 0xBF800000, 0x3F800000};
 	static const uint32_t twos[] = {0x40000000, 0xC0000000, 0xC0000000, 0x40000000};
-	const float limit = -0.0F;
-	const struct mxfp_gate_options gate = {.limit = &limit};
-	const struct mxfp_norm_options norm = {.epsilon = -0.0, .weight_plus_one = true};
-	const struct mxfp_row_input g = {.data = gates}, u = {.data = ups}, t = {.data = twos};
-	const struct mxfp_row_output to = {.data = out};
+	const struct mxfp_glu_options glu = {.size = sizeof glu, .limit = {true, -0.0F}};
+	const struct mxfp_norm_options norm = {.size = sizeof norm, .epsilon = -0.0, .weight_plus_one = true};
+	const struct mxfp_matrix g = mxfp_numbers(MXFP_FORMAT_F32, 1, 4, gates), u = mxfp_numbers(MXFP_FORMAT_F32, 1, 4, ups);
+	const struct mxfp_matrix t = mxfp_numbers(MXFP_FORMAT_F32, 1, 4, twos);
+	const struct mxfp_result to = to_f32(out);
 
-	assert_status(mxfp_gate(MXFP_FUNCTION_IDENTITY, &to, &g, &u, 1, 4, &gate), MXFP_OK);
+	assert_status(mxfp_glu(&to, MXFP_FUNCTION_IDENTITY, &g, &u, &glu, NULL), MXFP_OK);
 	ck_assert_mem_eq(out, want, sizeof want);
-	assert_status(mxfp_rms_norm(&to, &t, 1, 4, &norm), MXFP_OK);
+	assert_status(mxfp_rms_norm(&to, &t, &norm, NULL), MXFP_OK);
 	ck_assert_mem_eq(out, ones, sizeof ones);
 	suite_compared(8);
 }
@@ -285,36 +345,42 @@ TEST(numbers_of_options_that_are_not_finite)
 {
 	static const uint32_t not_finite[] = {0x7FC00000, 0x7F800000}, two[] = {0x40000000, 0x3F800000};
 	static const uint32_t nans[] = {0x7FC00000, 0x7FC00000};
-	const struct mxfp_row_input numbers = {.data = two};
-	const struct mxfp_row_output to = {.data = out};
-	float x_nan, x_inf, one = 1;
+	const struct mxfp_matrix numbers = mxfp_numbers(MXFP_FORMAT_F32, 1, 2, two);
+	const struct mxfp_matrix number = mxfp_numbers(MXFP_FORMAT_F32, 1, 1, two);
+	const struct mxfp_result to = to_f32(out);
+	struct mxfp_softmax_options softmax = {.size = sizeof softmax};
+	struct mxfp_rotary_options rotate = {.size = sizeof rotate, .first_position = 1};
+	struct mxfp_glu_options glu = {.size = sizeof glu};
+	struct mxfp_function_options function = {.size = sizeof function};
+	float x_nan, x_inf, minus_inf, one = 1;
 
 	put(&x_nan, &not_finite[0], 1);
 	put(&x_inf, &not_finite[1], 1);
+	put(&minus_inf, &(uint32_t){0xFF800000}, 1);
 	for (int i = 0; i < 2; i++) { /* Inf - Inf is NaN, too */
-		const struct mxfp_softmax_options o = {.scale = i == 0 ? &x_nan : &x_inf};
-
-		assert_status(mxfp_softmax(&to, &numbers, 1, 2, &o), MXFP_OK);
+		softmax.scale = mxfp_some(i == 0 ? x_nan : x_inf);
+		assert_status(mxfp_softmax(&to, &numbers, &softmax, NULL), MXFP_OK);
 		ck_assert_mem_eq(out, nans, sizeof nans);
 	}
-	assert_status(mxfp_softmax(&to, &numbers, 1, 2, &(struct mxfp_softmax_options){.sinks = &x_nan}), MXFP_OK);
+	softmax = (struct mxfp_softmax_options){.size = sizeof softmax, .sinks = &x_nan};
+	assert_status(mxfp_softmax(&to, &numbers, &softmax, NULL), MXFP_OK);
 	ck_assert_mem_eq(out, nans, sizeof nans);
 	/* Of a sink of -Inf, which takes part with weight 0, nothing shows. */
-	put(&x_inf, &(uint32_t){0xFF800000}, 1);
-	assert_status(mxfp_softmax(&to, &numbers, 1, 1, &(struct mxfp_softmax_options){.sinks = &x_inf}), MXFP_OK);
+	softmax.sinks = &minus_inf;
+	assert_status(mxfp_softmax(&to, &number, &softmax, NULL), MXFP_OK);
 	ck_assert_mem_eq(out, &two[1], 4);
-	put(&x_inf, &not_finite[1], 1);
-	assert_status(mxfp_rotate(&to, &numbers, &x_nan, 1, 2, NULL), MXFP_OK);
+	assert_status(mxfp_rotary(&to, &numbers, &x_nan, NULL, NULL), MXFP_OK);
 	ck_assert_mem_eq(out, nans, sizeof nans);
-	assert_status(mxfp_rotate(&to, &numbers, &x_inf, 1, 2, &(struct mxfp_rotate_options){.first_position = 1}), MXFP_OK);
+	assert_status(mxfp_rotary(&to, &numbers, &x_inf, &rotate, NULL), MXFP_OK);
 	ck_assert_mem_eq(out, nans, sizeof nans);
-	assert_status(mxfp_rotate(&to, &numbers, &one, 1, 2, &(struct mxfp_rotate_options){.attention_factor = &x_nan}), MXFP_OK);
+	rotate = (struct mxfp_rotary_options){.size = sizeof rotate, .attention_factor = mxfp_some(x_nan)};
+	assert_status(mxfp_rotary(&to, &numbers, &one, &rotate, NULL), MXFP_OK);
 	ck_assert_mem_eq(out, nans, sizeof nans);
 	set_up();
-	refused(mxfp_gate(MXFP_FUNCTION_IDENTITY, &to, &in, &other, ROWS, COLS, &(struct mxfp_gate_options){.parameter = &x_inf}),
-	        MXFP_ERR_OPTION);
-	refused(mxfp_apply(MXFP_FUNCTION_EXP, &to, x, MXFP_FORMAT_F32, 0, ROWS, COLS, &(struct mxfp_apply_options){.parameter = &x_nan}),
-	        MXFP_ERR_OPTION);
+	glu.parameter = mxfp_some(x_inf);
+	refused(mxfp_glu(&to, MXFP_FUNCTION_IDENTITY, &in, &other, &glu, NULL), MXFP_ERR_OPTION);
+	function.parameter = mxfp_some(x_nan);
+	refused(mxfp_function_apply(&to, MXFP_FUNCTION_EXP, &in, &function, NULL), MXFP_ERR_OPTION);
 	suite_compared(13);
 }
 
@@ -326,7 +392,9 @@ TEST(ends_of_scalings)
 	float frequencies[32], factor;
 
 	for (int scaling = 0; scaling < 3; scaling++) {
-		struct mxfp_rotary_options o = {.scaling = (enum mxfp_rotary_scaling)scaling, .original_positions = UINT32_MAX};
+		struct mxfp_frequency_options o = {
+			.size = sizeof o, .scaling = (enum mxfp_rotary_scaling)scaling, .original_positions = UINT32_MAX,
+		};
 
 		for (int i = 0; i < 64; i++) {
 			o.base = bases[i & 1];
@@ -350,7 +418,7 @@ TEST(ends_of_scalings)
 		}
 		o.base = 10000;
 		for (int i = 0; i < 3; i++) {
-			const struct mxfp_rotary_options good = o;
+			const struct mxfp_frequency_options good = o;
 			const enum mxfp_status want = scaling == 0 ? MXFP_OK : MXFP_ERR_OPTION;
 
 			o.factor = i == 0 ? below : i == 1 ? above : -1;
@@ -371,23 +439,27 @@ TEST(ends_of_scalings)
 /* A size that no version has, the stride of one row, means and argmax without columns. */
 TEST(sizes_and_strides)
 {
-	const struct mxfp_row_output to = {.data = out};
-	struct mxfp_row_input src = {.data = x};
+	const struct mxfp_result to = to_f32(out);
+	const struct mxfp_matrix nothing = mxfp_numbers(MXFP_FORMAT_F32, 0, 0, x);
 
 	set_up();
-	for (src.size = 1; src.size < sizeof src; src.size++)
-		refused(mxfp_add(&to, &src, &other, ROWS, COLS, NULL), MXFP_ERR_OPTION);
-	src.size = 0;
+	struct mxfp_matrix src = in, row = other;
+	for (src.size = 0; src.size < sizeof src; src.size++)
+		refused(mxfp_rows_add(&to, &src, &other, NULL, NULL), MXFP_ERR_VERSION);
 	src.stride = SIZE_MAX;
-	refused(mxfp_add(&to, &src, &other, 1, COLS, NULL), MXFP_ERR_SIZE);
-	refused(mxfp_add(&to, &src, &other, 0, COLS, NULL), MXFP_ERR_SIZE);
-	refused(mxfp_row_reduce(MXFP_REDUCTION_MEAN, out, &in, 0, 0, NULL), MXFP_ERR_SIZE);
-	refused(mxfp_row_reduce(MXFP_REDUCTION_MAX, out, &in, 0, 0, NULL), MXFP_ERR_SIZE);
-	refused(mxfp_row_argmax((size_t *)(void *)out, &in, 0, 0, NULL), MXFP_ERR_SIZE);
+	for (size_t rows = 0; rows < 2; rows++) {
+		src.rows = row.rows = rows;
+		refused(mxfp_rows_add(&to, &src, &row, NULL, NULL), MXFP_ERR_SIZE);
+	}
+	refused(mxfp_rows_reduce(out, MXFP_REDUCTION_MEAN, &nothing, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_rows_reduce(out, MXFP_REDUCTION_MAX, &nothing, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_rows_argmax((size_t *)(void *)out, &nothing, NULL), MXFP_ERR_SIZE);
 	src.stride = SIZE_MAX / 4;
-	assert_status(mxfp_add(&to, &src, &other, 1, COLS, NULL), MXFP_OK);
-	struct mxfp_blocks b = {.format = MXFP_FORMAT_MXFP4, .rows = 1, .cols = COLS, .codes = codes, .codes_stride = SIZE_MAX,
-	                        .scales = scales, .scales_stride = SIZE_MAX};
-	assert_status(mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+	assert_status(mxfp_rows_add(&to, &src, &row, NULL, NULL), MXFP_OK);
+	struct mxfp_blocks b = mxfp_blocks_at(MXFP_FORMAT_MXFP4, 1, COLS, codes, scales);
+	const struct mxfp_result blocks = mxfp_to_blocks(&b);
+	b.codes_stride = b.scales_stride = SIZE_MAX;
+	src.stride = 0;
+	assert_status(mxfp_quantize(&blocks, &src, NULL, NULL), MXFP_OK);
 	suite_compared(2);
 }

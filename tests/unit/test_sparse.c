@@ -32,13 +32,32 @@ TEST(sizes_by_hand)
 	for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
 		struct mxfp_sparse_sizes got;
 
-		ck_assert_int_eq(mxfp_sparse_size(want[i].format, want[i].sparsity, 3, want[i].cols, &got), MXFP_OK);
+		ck_assert_int_eq(mxfp_sparse_size(&got, want[i].format, want[i].sparsity, 3, want[i].cols), MXFP_OK);
 		ck_assert_uint_eq(got.codes_row_bytes, want[i].codes);
 		ck_assert_uint_eq(got.masks_row_bytes, want[i].masks);
 		ck_assert_uint_eq(got.codes_bytes, 3 * want[i].codes);
 		ck_assert_uint_eq(got.masks_bytes, 3 * want[i].masks);
 	}
 	suite_compared(sizeof want / sizeof want[0]);
+}
+
+static struct mxfp_sparse sparse_of(enum mxfp_format format, struct mxfp_sparsity sparsity, size_t rows, size_t cols,
+                                    uint8_t *masks)
+{
+	return (struct mxfp_sparse){
+		.size = sizeof(struct mxfp_sparse), .format = format, .sparsity = sparsity, .rows = rows, .cols = cols, .masks = masks,
+	};
+}
+
+/* Numbers in s->format; without `to`, masks alone. */
+static enum mxfp_status prune(const struct mxfp_sparse *s, void *to, size_t to_stride, const void *from, size_t stride)
+{
+	struct mxfp_matrix src = mxfp_numbers(s->format, s->rows, s->cols, from);
+	struct mxfp_result pruned = mxfp_to_numbers(s->format, to);
+
+	src.stride = stride;
+	pruned.stride = to_stride;
+	return mxfp_sparse_prune(s, to != NULL ? &pruned : NULL, &src, NULL);
 }
 
 /* 2:4. Of 1 -3 2 -2: -3, and 2 before -2. Of 0 -0 0 NaN: NaN and the first zero. The last group has one element: its
@@ -49,15 +68,15 @@ TEST(pruning_by_hand)
 	const uint32_t want[] = {0, 0xC0400000, 0x40000000, 0, 0, 0, 0, 0xFF800001, 0x40A00000};
 	uint32_t pruned[9], in_place[9];
 	uint8_t masks[2];
-	struct mxfp_sparse s = {.format = MXFP_FORMAT_F32, .sparsity = two_of_four, .rows = 1, .cols = 9, .masks = masks};
+	struct mxfp_sparse s = sparse_of(MXFP_FORMAT_F32, two_of_four, 1, 9, masks);
 
-	ck_assert_int_eq(mxfp_sparse_prune(&s, pruned, 0, src, 0, NULL), MXFP_OK);
+	ck_assert_int_eq(prune(&s, pruned, 0, src, 0), MXFP_OK);
 	ck_assert_mem_eq(pruned, want, sizeof want);
 	ck_assert_uint_eq(masks[0], 0x96);
 	ck_assert_uint_eq(masks[1], 0x03);
 	memcpy(in_place, src, sizeof src);
 	memset(masks, 0, sizeof masks);
-	ck_assert_int_eq(mxfp_sparse_prune(&s, in_place, 0, in_place, 9, NULL), MXFP_OK);
+	ck_assert_int_eq(prune(&s, in_place, 0, in_place, 9), MXFP_OK);
 	ck_assert_mem_eq(in_place, want, sizeof want);
 	ck_assert_uint_eq(masks[0], 0x96);
 	suite_compared(18);
@@ -68,9 +87,9 @@ TEST(magnitudes_are_integers)
 {
 	const uint16_t src[] = {0xFC00, 0x7C01, 0xFE00, 0x7BFF};
 	uint8_t mask;
-	struct mxfp_sparse s = {.format = MXFP_FORMAT_F16, .sparsity = two_of_four, .rows = 1, .cols = 4, .masks = &mask};
+	struct mxfp_sparse s = sparse_of(MXFP_FORMAT_F16, two_of_four, 1, 4, &mask);
 
-	ck_assert_int_eq(mxfp_sparse_prune(&s, NULL, 0, src, 0, NULL), MXFP_OK);
+	ck_assert_int_eq(prune(&s, NULL, 0, src, 0), MXFP_OK);
 	ck_assert_uint_eq(mask, 0x6);
 	suite_compared(4);
 }
@@ -82,14 +101,15 @@ TEST(codes_by_hand)
 	uint8_t dense[32] = {0x01, 0xF0, 0x20, 0x00, 0x00, 0x03, 0x00, 0x40, 0x05, 0x00, 0x60,
 	                     0x00, 0x00, 0x07, 0x00, 0x80, 0x09, 0x00, 0xA0, 0x00};
 	uint8_t kept[5], back[32], copy[5];
-	struct mxfp_sparse s = {.format = MXFP_FORMAT_MXFP4, .sparsity = {1, 4}, .rows = 1, .cols = 40, .codes = kept,
-	                        .masks = copy};
+	struct mxfp_sparse s = {
+		.size = sizeof s, .format = MXFP_FORMAT_MXFP4, .sparsity = {1, 4}, .rows = 1, .cols = 40, .codes = kept, .masks = copy,
+	};
 
 	memcpy(copy, masks, sizeof masks);
 	ck_assert_int_eq(mxfp_sparse_compress(&s, dense, 0, NULL), MXFP_OK);
 	ck_assert_mem_eq(kept, want, sizeof want);
 	memset(back, MATRIX_CANARY, sizeof back);
-	ck_assert_int_eq(mxfp_sparse_expand(&s, back, 0, NULL), MXFP_OK);
+	ck_assert_int_eq(mxfp_sparse_expand(back, 0, &s, NULL), MXFP_OK);
 	dense[1] = 0; /* F, which no mask names */
 	ck_assert_mem_eq(back, dense, sizeof dense);
 	suite_compared(20);
@@ -195,10 +215,10 @@ static void check_pruning(struct random *r, enum mxfp_format format, struct mxfp
 {
 	const size_t width = mxfp_format_get_info(format)->storage_bytes, gap = random_below(r, 3);
 	uint8_t src[BYTES], pruned[BYTES], masks[BYTES];
-	struct mxfp_sparse s = {.format = format, .sparsity = p, .rows = ROWS, .cols = cols, .masks = masks};
+	struct mxfp_sparse s = sparse_of(format, p, ROWS, cols, masks);
 	struct mxfp_sparse_sizes sizes;
 
-	ck_assert_int_eq(mxfp_sparse_size(format, p, ROWS, cols, &sizes), MXFP_OK);
+	ck_assert_int_eq(mxfp_sparse_size(&sizes, format, p, ROWS, cols), MXFP_OK);
 	s.masks_stride = sizes.masks_row_bytes + gap;
 	memset(src, MATRIX_CANARY, sizeof src);
 	memset(pruned, MATRIX_CANARY, sizeof pruned);
@@ -208,7 +228,7 @@ static void check_pruning(struct random *r, enum mxfp_format format, struct mxfp
 		uint16_t half = (uint16_t)word;
 		memcpy(src + i * width, width == 4 ? (void *)&word : (void *)&half, width);
 	}
-	ck_assert_int_eq(mxfp_sparse_prune(&s, pruned, cols + gap, src, cols + gap, NULL), MXFP_OK);
+	ck_assert_int_eq(prune(&s, pruned, cols + gap, src, cols + gap), MXFP_OK);
 	for (size_t row = 0; row < ROWS; row++) {
 		const size_t at = row * (cols + gap) * width;
 		check_pruned_row(&s, src + at, pruned + at, masks + row * s.masks_stride);
@@ -235,13 +255,13 @@ TEST_LOOP(pruning_equals_a_search_of_all_subsets, PATTERNS)
 static void make_masks(struct random *r, const struct mxfp_sparse *s)
 {
 	const size_t groups = (s->cols + s->sparsity.m - 1) / s->sparsity.m;
-	const struct mxfp_sparse made = {0, MXFP_FORMAT_F32, s->sparsity, s->rows, s->cols, NULL, 0, s->masks,
+	const struct mxfp_sparse made = {sizeof made, MXFP_FORMAT_F32, s->sparsity, s->rows, s->cols, NULL, 0, s->masks,
 	                                 s->masks_stride};
 	uint32_t src[ROWS * (COLS + GROUP_MAX)];
 
 	for (size_t i = 0; i < ROWS * groups * s->sparsity.m; i++)
 		src[i] = any_number(r);
-	ck_assert_int_eq(mxfp_sparse_prune(&made, NULL, 0, src, 0, NULL), MXFP_OK);
+	ck_assert_int_eq(prune(&made, NULL, 0, src, 0), MXFP_OK);
 }
 
 /* One row: kept codes are those of the dense row that the mask names, and come back; the others are 0. */
@@ -283,8 +303,8 @@ static void check_codes(struct random *r, enum mxfp_format format, struct mxfp_s
 	static uint8_t dense[BYTES], kept[BYTES], masks[BYTES], back[BYTES];
 	struct mxfp_sparse_sizes sizes;
 
-	ck_assert_int_eq(mxfp_sparse_size(format, p, ROWS, cols, &sizes), MXFP_OK);
-	struct mxfp_sparse s = {0, format, p, ROWS, cols, kept, sizes.codes_row_bytes / unit + gap, masks,
+	ck_assert_int_eq(mxfp_sparse_size(&sizes, format, p, ROWS, cols), MXFP_OK);
+	struct mxfp_sparse s = {sizeof s, format, p, ROWS, cols, kept, sizes.codes_row_bytes / unit + gap, masks,
 	                        sizes.masks_row_bytes + gap};
 	make_masks(r, &s);
 	for (size_t i = 0; i < BYTES; i++)
@@ -292,7 +312,7 @@ static void check_codes(struct random *r, enum mxfp_format format, struct mxfp_s
 	memset(kept, MATRIX_CANARY, BYTES);
 	memset(back, MATRIX_CANARY, BYTES);
 	ck_assert_int_eq(mxfp_sparse_compress(&s, dense, stride / unit, NULL), MXFP_OK);
-	ck_assert_int_eq(mxfp_sparse_expand(&s, back, stride / unit, NULL), MXFP_OK);
+	ck_assert_int_eq(mxfp_sparse_expand(back, stride / unit, &s, NULL), MXFP_OK);
 	for (size_t row = 0; row < ROWS; row++) {
 		check_row_of_codes(&s, bits, dense + row * stride, kept + row * s.codes_stride * unit, back + row * stride,
 		                   masks + row * s.masks_stride);
@@ -325,7 +345,7 @@ static void check_refusal(struct mxfp_sparse *s, enum mxfp_status status)
 	const enum mxfp_status compressed = mxfp_sparse_compress(s, dense, 0, NULL);
 	const bool kept_is_same = memcmp(kept, want, sizeof want) == 0;
 	memset(dense, MATRIX_CANARY, sizeof dense);
-	const enum mxfp_status expanded = mxfp_sparse_expand(s, dense, 0, NULL);
+	const enum mxfp_status expanded = mxfp_sparse_expand(dense, 0, s, NULL);
 	if (compressed != status || expanded != status ||
 	    (status != MXFP_OK && (!kept_is_same || memcmp(dense, want, sizeof want) != 0)))
 		ck_abort_msg("status %d and %d instead of %d, or something was written", (int)compressed, (int)expanded, (int)status);
@@ -340,7 +360,7 @@ TEST_LOOP(every_mask_of_a_short_group, PATTERNS)
 
 	for (size_t r = 1; r <= p.m; r++)
 		for (uint32_t mask = 0; mask < UINT32_C(1) << (p.m < 8 ? 8 : p.m); mask += suite_shares() > 1 ? 7 : 1) {
-			struct mxfp_sparse s = {.format = MXFP_FORMAT_E4M3, .sparsity = p, .rows = 1, .cols = r, .masks = masks};
+			struct mxfp_sparse s = sparse_of(MXFP_FORMAT_E4M3, p, 1, r, masks);
 			bool right = ones(mask) == p.n && mask >> (r > p.n ? r : p.n) == 0;
 			masks[0] = (uint8_t)mask;
 			masks[1] = (uint8_t)(mask >> 8);
@@ -357,10 +377,10 @@ TEST_LOOP(every_flipped_bit_is_found, PATTERNS)
 	for (size_t cols = 1; cols < 30; cols++) {
 		uint8_t masks[64];
 		struct mxfp_sparse_sizes sizes;
-		struct mxfp_sparse s = {.format = MXFP_FORMAT_E2M1, .sparsity = p, .rows = 2, .cols = cols, .masks = masks};
+		struct mxfp_sparse s = sparse_of(MXFP_FORMAT_E2M1, p, 2, cols, masks);
 		if (!is_tried(cols, _i))
 			continue;
-		mxfp_sparse_size(s.format, p, 2, cols, &sizes);
+		mxfp_sparse_size(&sizes, s.format, p, 2, cols);
 		make_masks(&r, &s);
 		for (size_t i = 0; i < 8 * sizes.masks_row_bytes; i++) {
 			masks[sizes.masks_row_bytes + i / 8] ^= (uint8_t)(1U << i % 8);

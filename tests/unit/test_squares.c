@@ -8,7 +8,7 @@
 #include "format.h"
 #include "mxfp/gemm.h"
 #include "mxfp/quantize.h"
-#include "mxfp/vector.h"
+#include "mxfp/rows.h"
 #include "suite.h"
 
 enum { SIDE = 32, ROWS = 70, COLS = 101 };
@@ -32,19 +32,28 @@ static void transpose(float *to, const float *from, size_t rows, size_t cols)
 }
 
 /* Blocks of rows x cols numbers with their memory. */
+static struct mxfp_blocks quantized_by(enum mxfp_format format, const float *x, size_t rows, size_t cols,
+                                       struct mxfp_quantize_options o, struct mxfp_counts *counts, const struct mxfp_exec *exec)
+{
+	const struct mxfp_matrix numbers = mxfp_numbers(MXFP_FORMAT_F32, rows, cols, x);
+	struct mxfp_blocks b = mxfp_blocks_at(format, rows, cols, NULL, NULL);
+	struct mxfp_result result = mxfp_to_blocks(&b);
+	struct mxfp_sizes size;
+
+	result.counts = counts;
+	o.size = sizeof o;
+	o.block_rows = SIDE;
+	mxfp_blocks_size(&size, format, rows, cols);
+	b.codes = malloc(size.codes_bytes);
+	b.scales = malloc(size.scales_bytes);
+	assert_status(mxfp_quantize(&result, &numbers, &o, exec), MXFP_OK);
+	return b;
+}
+
 static struct mxfp_blocks quantized(enum mxfp_format format, const float *x, size_t rows, size_t cols,
                                     struct mxfp_quantize_options o)
 {
-	struct mxfp_blocks b = {.format = format, .rows = rows, .cols = cols};
-	struct mxfp_sizes size;
-
-	o.size = sizeof o;
-	o.block_rows = SIDE;
-	mxfp_blocks_size(format, rows, cols, &size);
-	b.codes = malloc(size.codes_bytes);
-	b.scales = malloc(size.scales_bytes);
-	assert_status(mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &o), MXFP_OK);
-	return b;
+	return quantized_by(format, x, rows, cols, o, NULL, NULL);
 }
 
 static void release(struct mxfp_blocks *b)
@@ -76,7 +85,7 @@ static unsigned scale(const struct mxfp_blocks *b, size_t row, size_t block)
 TEST(largest_magnitudes_are_those_of_squares)
 {
 	float x[33 * 40] = {0};
-	const struct mxfp_quantize_options o = {.rule = MXFP_RULE_FLOOR};
+	const struct mxfp_quantize_options o = {.size = sizeof o, .rule = MXFP_RULE_FLOOR};
 
 	x[0] = 0.5F;
 	x[31 * 40 + 31] = -6;
@@ -97,7 +106,7 @@ TEST(largest_magnitudes_are_those_of_squares)
    0.5 elsewhere in the square, which s = 1 makes 0 (the tie of 0 and 1) and s = 0 does not, the smaller wins. */
 TEST(mse_sums_errors_over_the_square)
 {
-	const struct mxfp_quantize_options o = {.rule = MXFP_RULE_MSE};
+	const struct mxfp_quantize_options o = {.size = sizeof o, .rule = MXFP_RULE_MSE};
 	float x[SIDE * SIDE] = {-7};
 	struct mxfp_blocks b = quantized(MXFP_FORMAT_MXFP4, x, SIDE, SIDE, o);
 
@@ -117,7 +126,7 @@ TEST_LOOP(the_transposed_matrix_has_the_codes_transposed, MXFP_N_FORMATS * (MXFP
 	static float x[ROWS * COLS], turned[COLS * ROWS];
 	const enum mxfp_format format = (enum mxfp_format)(_i % MXFP_N_FORMATS);
 	const struct mxfp_format_info *info = mxfp_format_get_info(format);
-	const struct mxfp_quantize_options o = {.rule = (enum mxfp_rule)(_i / MXFP_N_FORMATS)};
+	const struct mxfp_quantize_options o = {.size = sizeof o, .rule = (enum mxfp_rule)(_i / MXFP_N_FORMATS)};
 
 	if (info->kind != MXFP_KIND_BLOCK || info->tensor_scale) {
 		suite_compared(1);
@@ -142,27 +151,27 @@ TEST_LOOP(the_transposed_matrix_has_the_codes_transposed, MXFP_N_FORMATS * (MXFP
 TEST(nan_and_inf_are_of_the_square)
 {
 	float x[2 * SIDE * SIDE] = {0};
-	struct mxfp_counts counts = {0};
-	struct mxfp_quantize_options o = {.rule = MXFP_RULE_FLOOR, .counts = &counts};
+	struct mxfp_counts counts = {.size = sizeof counts};
+	struct mxfp_quantize_options o = {.size = sizeof o, .rule = MXFP_RULE_FLOOR};
 
 	x[0] = 1;                          /* both squares lie below each other */
 	x[SIDE] = 1e-9F;                   /* flushed, if it is not in a NaN square */
 	x[SIDE * SIDE] = 1;
 	x[5 * SIDE + 7] = INFINITY;
-	struct mxfp_blocks b = quantized(MXFP_FORMAT_MXFP8_E4M3, x, 2 * SIDE, SIDE, o);
+	struct mxfp_blocks b = quantized_by(MXFP_FORMAT_MXFP8_E4M3, x, 2 * SIDE, SIDE, o, &counts, NULL);
 	for (size_t row = 0; row < SIDE; row++)
 		ck_assert(scale(&b, row, 0) == 0xFF && code(&b, row, 0) == 0 && scale(&b, SIDE + row, 0) == 119);
 	ck_assert(counts.inf == 1 && counts.nan == 0 && counts.flushed == 0 && counts.saturated == 0);
 	release(&b);
 	o.non_finite = MXFP_NON_FINITE_SATURATE;
-	memset(&counts, 0, sizeof counts);
-	b = quantized(MXFP_FORMAT_MXFP8_E4M3, x, 2 * SIDE, SIDE, o);
+	counts = (struct mxfp_counts){.size = sizeof counts};
+	b = quantized_by(MXFP_FORMAT_MXFP8_E4M3, x, 2 * SIDE, SIDE, o, &counts, NULL);
 	/* FLT_MAX has exponent 127, and e4m3 emax 8; 1 is 0 at that scale. */
 	ck_assert(scale(&b, 0, 0) == 127 + 119 && code(&b, 5, 7) == 0x7E && code(&b, 0, 0) == 0);
 	ck_assert(counts.inf == 1 && counts.saturated == 1 && counts.flushed == 2);
 	release(&b);
 	x[6 * SIDE] = NAN;
-	b = quantized(MXFP_FORMAT_MXFP8_E4M3, x, 2 * SIDE, SIDE, o);
+	b = quantized_by(MXFP_FORMAT_MXFP8_E4M3, x, 2 * SIDE, SIDE, o, &counts, NULL);
 	ck_assert(scale(&b, 0, 0) == 0xFF && scale(&b, 31, 0) == 0xFF && scale(&b, 32, 0) == 119);
 	release(&b);
 	suite_compared(9);
@@ -174,7 +183,7 @@ TEST_LOOP(transposed_blocks_are_those_of_the_transposed_matrix, MXFP_N_FORMATS)
 	static float x[ROWS * COLS], turned[COLS * ROWS];
 	const enum mxfp_format format = (enum mxfp_format)_i;
 	const struct mxfp_format_info *info = mxfp_format_get_info(format);
-	const struct mxfp_quantize_options o = {.rule = MXFP_RULE_RCEIL};
+	const struct mxfp_quantize_options o = {.size = sizeof o, .rule = MXFP_RULE_RCEIL};
 	struct mxfp_sizes size;
 
 	suite_compared(1);
@@ -183,11 +192,12 @@ TEST_LOOP(transposed_blocks_are_those_of_the_transposed_matrix, MXFP_N_FORMATS)
 	fill(x, ROWS * COLS);
 	transpose(turned, x, ROWS, COLS);
 	struct mxfp_blocks a = quantized(format, x, ROWS, COLS, o), b = quantized(format, turned, COLS, ROWS, o);
-	struct mxfp_blocks t = {.format = format, .rows = COLS, .cols = ROWS};
-	mxfp_blocks_size(format, COLS, ROWS, &size);
+	struct mxfp_blocks t = mxfp_blocks_at(format, COLS, ROWS, NULL, NULL);
+	const struct mxfp_matrix from = mxfp_blocks_matrix(&a);
+	mxfp_blocks_size(&size, format, COLS, ROWS);
 	t.codes = malloc(size.codes_bytes);
 	t.scales = malloc(size.scales_bytes);
-	assert_status(mxfp_blocks_transpose(&t, &a, NULL), MXFP_OK);
+	assert_status(mxfp_blocks_transpose(&t, &from, NULL), MXFP_OK);
 	ck_assert_mem_eq(t.codes, b.codes, size.codes_bytes);
 	ck_assert_mem_eq(t.scales, b.scales, size.scales_bytes);
 	release(&a);
@@ -199,11 +209,11 @@ TEST_LOOP(transposed_blocks_are_those_of_the_transposed_matrix, MXFP_N_FORMATS)
 static enum mxfp_status gemm(const struct mxfp_product *p, const struct mxfp_gemm_options *o)
 {
 	size_t bytes;
-	enum mxfp_status status = mxfp_gemm_workspace_size(p, 1, o, &bytes);
+	enum mxfp_status status = mxfp_gemm_workspace_size(&bytes, p, 1, o, NULL);
 	void *workspace = malloc(bytes);
 
 	if (status == MXFP_OK)
-		status = mxfp_gemm(p, o, workspace, bytes);
+		status = mxfp_gemm(p, o, workspace, bytes, NULL);
 	free(workspace);
 	return status;
 }
@@ -216,7 +226,8 @@ TEST(one_quantized_weight_serves_both_products)
 	static const float values[] = {0, 1, -2, 3, 4, -6, 2, -1};
 	float w[N * K], ones[K], y[K], rows[N] = {0}, cols[K] = {0};
 	uint8_t codes[K * N / 2], scales[K * N / 32];
-	struct mxfp_blocks t = {.format = MXFP_FORMAT_MXFP4, .rows = K, .cols = N, .codes = codes, .scales = scales};
+	const struct mxfp_quantize_options floor_rule = {.size = sizeof floor_rule, .rule = MXFP_RULE_FLOOR};
+	struct mxfp_blocks t = mxfp_blocks_at(MXFP_FORMAT_MXFP4, K, N, codes, scales);
 
 	for (size_t i = 0; i < K; i++)
 		ones[i] = 1;
@@ -226,13 +237,15 @@ TEST(one_quantized_weight_serves_both_products)
 			rows[i] += w[i * K + j];
 			cols[j] += w[i * K + j];
 		}
-	struct mxfp_blocks q = quantized(MXFP_FORMAT_MXFP4, w, N, K, (struct mxfp_quantize_options){.rule = MXFP_RULE_FLOOR});
-	assert_status(mxfp_blocks_transpose(&t, &q, NULL), MXFP_OK);
+	struct mxfp_blocks q = quantized(MXFP_FORMAT_MXFP4, w, N, K, floor_rule);
+	const struct mxfp_matrix from = mxfp_blocks_matrix(&q);
+	assert_status(mxfp_blocks_transpose(&t, &from, NULL), MXFP_OK);
 	for (int back = 0; back < 2; back++) {
 		const struct mxfp_matrix b = mxfp_blocks_matrix(back ? &t : &q);
-		const struct mxfp_matrix a = {.format = MXFP_FORMAT_F32, .rows = 1, .cols = b.cols, .data = ones};
-		const struct mxfp_product p = {.a = &a, .w = &b, .c = y};
-		const struct mxfp_gemm_options o = {.a_format = MXFP_FORMAT_MXFP8_E4M3};
+		const struct mxfp_matrix a = mxfp_numbers(MXFP_FORMAT_F32, 1, b.cols, ones);
+		const struct mxfp_result c = mxfp_to_numbers(MXFP_FORMAT_F32, y);
+		const struct mxfp_product p = {.size = sizeof p, .c = &c, .a = &a, .w = &b};
+		const struct mxfp_gemm_options o = {.size = sizeof o, .a_format = MXFP_FORMAT_MXFP8_E4M3};
 
 		assert_status(gemm(&p, &o), MXFP_OK);
 		ck_assert_mem_eq(y, back ? cols : rows, b.rows * sizeof *y);
@@ -246,38 +259,54 @@ TEST(transposing_refuses)
 {
 	float x[40 * 40];
 	uint8_t codes[40 * 32], scales[40 * 2], canary[40 * 32];
-	struct mxfp_blocks t = {.format = MXFP_FORMAT_MXFP4, .rows = 40, .cols = 40, .codes = codes, .scales = scales}, bad = t;
+	const struct mxfp_quantize_options floor_rule = {.size = sizeof floor_rule, .rule = MXFP_RULE_FLOOR};
+	const struct mxfp_exec no_tier = {.size = sizeof no_tier, .isa = "none"};
+	struct mxfp_blocks t = mxfp_blocks_at(MXFP_FORMAT_MXFP4, 40, 40, codes, scales), bad = t;
 
 	fill(x, 40 * 40);
 	memset(codes, 0xA5, sizeof codes);
 	memset(scales, 0xA5, sizeof scales);
 	memset(canary, 0xA5, sizeof canary);
-	struct mxfp_blocks q = quantized(MXFP_FORMAT_MXFP4, x, 40, 40, (struct mxfp_quantize_options){.rule = MXFP_RULE_FLOOR});
-	assert_status(mxfp_blocks_transpose(NULL, &q, NULL), MXFP_ERR_NULL);
+	struct mxfp_blocks q = quantized(MXFP_FORMAT_MXFP4, x, 40, 40, floor_rule);
+	const struct mxfp_matrix from = mxfp_blocks_matrix(&q);
+	struct mxfp_matrix m = from;
+	assert_status(mxfp_blocks_transpose(NULL, &from, NULL), MXFP_ERR_NULL);
 	assert_status(mxfp_blocks_transpose(&t, NULL, NULL), MXFP_ERR_NULL);
+	assert_status(mxfp_blocks_transpose(&t, &from, &no_tier), MXFP_ERR_ISA);
 	bad.codes = NULL;
-	assert_status(mxfp_blocks_transpose(&bad, &q, NULL), MXFP_ERR_NULL);
+	assert_status(mxfp_blocks_transpose(&bad, &from, NULL), MXFP_ERR_NULL);
+	bad = t;
+	bad.size = 0;
+	assert_status(mxfp_blocks_transpose(&bad, &from, NULL), MXFP_ERR_VERSION);
 	bad = t;
 	bad.rows = 39;
-	assert_status(mxfp_blocks_transpose(&bad, &q, NULL), MXFP_ERR_SIZE);
+	assert_status(mxfp_blocks_transpose(&bad, &from, NULL), MXFP_ERR_SHAPE);
 	bad = t;
 	bad.codes_stride = 31;
-	assert_status(mxfp_blocks_transpose(&bad, &q, NULL), MXFP_ERR_SIZE);
+	assert_status(mxfp_blocks_transpose(&bad, &from, NULL), MXFP_ERR_STRIDE);
 	bad = t;
 	bad.format = MXFP_FORMAT_MXFP8_E4M3;
-	assert_status(mxfp_blocks_transpose(&bad, &q, NULL), MXFP_ERR_FORMAT);
-	bad = q;
-	bad.format = MXFP_FORMAT_F32;
-	assert_status(mxfp_blocks_transpose(&t, &bad, NULL), MXFP_ERR_FORMAT);
+	assert_status(mxfp_blocks_transpose(&bad, &from, NULL), MXFP_ERR_FORMAT);
+	m.format = MXFP_FORMAT_F32;
+	assert_status(mxfp_blocks_transpose(&t, &m, NULL), MXFP_ERR_FORMAT);
+	m = from;
+	m.sparsity = (struct mxfp_sparsity){2, 4};
+	assert_status(mxfp_blocks_transpose(&t, &m, NULL), MXFP_ERR_FORMAT);
+	m = from;
+	m.size = 0;
+	assert_status(mxfp_blocks_transpose(&t, &m, NULL), MXFP_ERR_VERSION);
+	m = from;
+	m.scales_stride = 1;
+	assert_status(mxfp_blocks_transpose(&t, &m, NULL), MXFP_ERR_STRIDE);
 	bad = t;
 	bad.scales = q.codes;
-	assert_status(mxfp_blocks_transpose(&bad, &q, NULL), MXFP_ERR_OVERLAP);
+	assert_status(mxfp_blocks_transpose(&bad, &from, NULL), MXFP_ERR_OVERLAP);
 	((uint8_t *)q.scales)[2 * 39 + 1] ^= 1; /* the last row of the last square */
-	assert_status(mxfp_blocks_transpose(&t, &q, NULL), MXFP_ERR_OPTION);
+	assert_status(mxfp_blocks_transpose(&t, &from, NULL), MXFP_ERR_OPTION);
 	ck_assert_mem_eq(codes, canary, sizeof codes);
 	ck_assert_mem_eq(scales, canary, sizeof scales);
 	release(&q);
-	suite_compared(9);
+	suite_compared(14);
 }
 
 /* More than one piece in both directions, on any number of threads, with random words by the element's place. */
@@ -285,18 +314,17 @@ TEST(threads_do_not_matter)
 {
 	enum { MANY_ROWS = 100, MANY_COLS = 5000 };
 	float *x = malloc(MANY_ROWS * MANY_COLS * sizeof *x);
-	struct mxfp_quantize_options o = {.round = MXFP_ROUND_SR, .seed = 3, .first_index = 77};
-	struct mxfp_exec exec = {.threads = 1, .isa = "ref"};
+	const struct mxfp_quantize_options o = {.size = sizeof o, .round = MXFP_ROUND_SR, .seed = 3, .first_index = 77};
+	struct mxfp_exec exec = {.size = sizeof exec, .threads = 1, .isa = "ref"};
 	struct mxfp_sizes size;
 
 	fill(x, MANY_ROWS * MANY_COLS);
-	mxfp_blocks_size(MXFP_FORMAT_MXFP4, MANY_ROWS, MANY_COLS, &size);
-	o.exec = &exec;
-	struct mxfp_blocks one = quantized(MXFP_FORMAT_MXFP4, x, MANY_ROWS, MANY_COLS, o);
+	mxfp_blocks_size(&size, MXFP_FORMAT_MXFP4, MANY_ROWS, MANY_COLS);
+	struct mxfp_blocks one = quantized_by(MXFP_FORMAT_MXFP4, x, MANY_ROWS, MANY_COLS, o, NULL, &exec);
 	exec.isa = NULL;
 	for (unsigned threads = 0; threads < 4; threads++) {
 		exec.threads = threads;
-		struct mxfp_blocks b = quantized(MXFP_FORMAT_MXFP4, x, MANY_ROWS, MANY_COLS, o);
+		struct mxfp_blocks b = quantized_by(MXFP_FORMAT_MXFP4, x, MANY_ROWS, MANY_COLS, o, NULL, &exec);
 		ck_assert_mem_eq(b.codes, one.codes, size.codes_bytes);
 		ck_assert_mem_eq(b.scales, one.scales, size.scales_bytes);
 		release(&b);
@@ -312,8 +340,10 @@ TEST(other_values_are_refused)
 	static float x[SIDE * SIDE], out[SIDE * SIDE];
 	uint8_t codes[SIDE * SIDE], scales[2 * SIDE], canary[SIDE * SIDE];
 	struct mxfp_quantize_options o = {.size = sizeof o, .block_rows = 2};
-	struct mxfp_blocks b = {.format = MXFP_FORMAT_MXFP4, .rows = SIDE, .cols = SIDE, .codes = codes, .scales = scales};
-	const struct mxfp_fake_output fake = {.data = out};
+	const struct mxfp_function_options function = {.size = sizeof function, .quantize = &o};
+	const struct mxfp_matrix numbers = mxfp_numbers(MXFP_FORMAT_F32, SIDE, SIDE, x);
+	struct mxfp_blocks b = mxfp_blocks_at(MXFP_FORMAT_MXFP4, SIDE, SIDE, codes, scales);
+	const struct mxfp_result to_blocks = mxfp_to_blocks(&b), fake = mxfp_to_numbers(MXFP_FORMAT_F32, out);
 	static const size_t values[] = {2, 16, 31, 33, 64, SIZE_MAX};
 
 	fill(x, SIDE * SIDE);
@@ -322,17 +352,16 @@ TEST(other_values_are_refused)
 	memset(canary, 0xA5, sizeof canary);
 	for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
 		o.block_rows = values[i];
-		assert_status(mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &o), MXFP_ERR_OPTION);
-		assert_status(mxfp_fake_quantize(b.format, &fake, x, MXFP_FORMAT_F32, 0, SIDE, SIDE, &o), MXFP_ERR_OPTION);
+		assert_status(mxfp_quantize(&to_blocks, &numbers, &o, NULL), MXFP_ERR_OPTION);
+		assert_status(mxfp_fake_quantize(&fake, b.format, &numbers, &o, NULL), MXFP_ERR_OPTION);
 	}
 	o.block_rows = SIDE;
 	b.format = MXFP_FORMAT_NVFP4;
-	assert_status(mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &o), MXFP_ERR_OPTION);
-	assert_status(mxfp_fake_quantize(b.format, &fake, x, MXFP_FORMAT_F32, 0, SIDE, SIDE, &o), MXFP_ERR_OPTION);
+	assert_status(mxfp_quantize(&to_blocks, &numbers, &o, NULL), MXFP_ERR_OPTION);
+	assert_status(mxfp_fake_quantize(&fake, b.format, &numbers, &o, NULL), MXFP_ERR_OPTION);
 	/* Rows that come one by one do not wait for 31 others. */
 	b.format = MXFP_FORMAT_MXFP4;
-	const struct mxfp_row_output output = {.blocks = &b, .quantize = &o};
-	assert_status(mxfp_apply(MXFP_FUNCTION_RELU, &output, x, MXFP_FORMAT_F32, 0, SIDE, SIDE, NULL), MXFP_ERR_OPTION);
+	assert_status(mxfp_function_apply(&to_blocks, MXFP_FUNCTION_RELU, &numbers, &function, NULL), MXFP_ERR_OPTION);
 	ck_assert_mem_eq(codes, canary, sizeof codes);
 	ck_assert_mem_eq(scales, canary, sizeof scales);
 	for (size_t i = 0; i < SIDE * SIDE; i++)

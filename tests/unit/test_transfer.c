@@ -85,7 +85,7 @@ static int run_trial(struct trial *trial, unsigned n_threads, struct mxfp_counts
 TEST_LOOP(every_piece_is_worked_on_once, sizeof threads / sizeof threads[0])
 {
 	struct trial trial = {.fails_reading = NO_PIECE, .fails_working = {NO_PIECE, NO_PIECE}};
-	struct mxfp_counts counts = {.saturated = 7};
+	struct mxfp_counts counts = {.size = sizeof counts, .saturated = 7};
 	struct error error;
 
 	ck_assert_int_eq(transfer_begin(&transfer, &error), EXIT_OK);

@@ -16,14 +16,9 @@ const char *activations_name(enum activation_kind kind)
 /* Numbers 4q .. 4q + 3, which the four words of Philox's counter block q make. */
 static void normal_quad(uint64_t seed, uint64_t stream, uint64_t q, double z[4])
 {
-	const uint32_t counter[4] = {(uint32_t)q, (uint32_t)(q >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)};
-	const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
-	uint32_t words[4];
-
-	mxfp_philox4x32_10(counter, key, words);
-	for (int pair = 0; pair < 4; pair += 2) {
-		double u = ((double)words[pair] + 0.5) * 0x1p-32;
-		double two_v = (double)words[pair + 1] * 0x1p-31; /* in half turns */
+	for (unsigned pair = 0; pair < 4; pair += 2) {
+		double u = ((double)mxfp_philox_word(seed, stream, 4 * q + pair) + 0.5) * 0x1p-32;
+		double two_v = (double)mxfp_philox_word(seed, stream, 4 * q + pair + 1) * 0x1p-31; /* in half turns */
 		double radius = sqrt(-2 * Sleef_cinz_logd1_u10purec(u));
 
 		z[pair] = radius * Sleef_cinz_cospid1_u05purec(two_v);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "base/must_succeed.h"
 #include "io/elements.h"
 #include "io/piece.h"
@@ -170,7 +171,7 @@ static bool has_values(const struct compare_side *side, const struct compare_sid
 /* Reads a piece, and decodes it if it is quantized. */
 static int read_piece(const struct reader *r, const struct piece *piece, uint64_t cols, struct error *error)
 {
-	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
 	const enum dtype dtype = r->rows.dtype;
 	uint64_t n_bytes;
 
@@ -185,7 +186,7 @@ static int read_piece(const struct reader *r, const struct piece *piece, uint64_
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
 	int code = quantized_read(&r->quantized, piece, &blocks, &n_bytes, error);
 	if (code == EXIT_OK)
-		must_succeed(mxfp_dequantize(&matrix, r->decoded, MXFP_FORMAT_F32, 0, &exec));
+		must_succeed(dense_dequantize(r->decoded, MXFP_FORMAT_F32, &matrix, &exec));
 	return code;
 }
 
@@ -267,7 +268,7 @@ static bool begin(struct reader *r, const struct piece *first)
 		r->bytes = malloc(values_bytes(r->rows.dtype, n) + 1);
 		return r->bytes != NULL;
 	}
-	if (mxfp_blocks_size(r->quantized.choice.form->format, first->rows, first->cols, &size) != MXFP_OK)
+	if (mxfp_blocks_size(&size, r->quantized.choice.form->format, first->rows, first->cols) != MXFP_OK)
 		return false;
 	layout_read_in_bands(&r->quantized);
 	r->bytes = malloc(size.codes_bytes + 1);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "base/must_succeed.h"
 #include "io/elements.h"
 #include "io/file_gguf.h"
@@ -27,7 +28,7 @@ static int ways_of(struct detection *d, enum mxfp_format format, const struct de
 /* Reads the whole source for its largest magnitude. */
 static int find_amax(struct detect_tensor *t, struct error *error)
 {
-	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
 	uint64_t n = tensor_elements(t->source);
 	size_t step = n < PIECE_ELEMENTS ? (size_t)n : PIECE_ELEMENTS;
 	float *x = malloc((step + 1) * sizeof *x);
@@ -38,7 +39,7 @@ static int find_amax(struct detect_tensor *t, struct error *error)
 
 		code = elements_read(t->file, t->source, from, x, count, error);
 		if (code == EXIT_OK)
-			must_succeed(mxfp_amax(x, MXFP_FORMAT_F32, count, &t->amax, &exec));
+			must_succeed(dense_amax(&t->amax, MXFP_FORMAT_F32, x, count, &exec));
 	}
 	free(x);
 	return code;

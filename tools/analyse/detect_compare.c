@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "base/must_succeed.h"
 #include "io/elements.h"
 #include "model/gguf_name.h"
@@ -96,32 +97,30 @@ static int read_rows(const struct comparing *c, struct error *error)
 static int read_source(const struct comparing *c, struct error *error)
 {
 	const struct detect_tensor *t = c->tensor;
-	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
 	int code = read_rows(c, error);
 
 	if (code != EXIT_OK || !t->quantized.choice.form->sparse)
 		return code;
 	struct mxfp_sparse masks = {
-		.format = MXFP_FORMAT_F32,
+		.size = sizeof masks, .format = MXFP_FORMAT_F32,
 		.sparsity = t->quantized.choice.sparsity,
 		.rows = c->piece.rows,
 		.cols = c->piece.cols,
 		.masks = c->made_codes,
 	};
-	must_succeed(mxfp_sparse_prune(&masks, c->x, 0, c->x, 0, &exec));
+	must_succeed(dense_prune(&masks, c->x, MXFP_FORMAT_F32, c->x, &exec));
 	return EXIT_OK;
 }
 
 /* The numbers of the piece as a way has them. Ways via one format follow each other. */
 static const float *source_via(const struct comparing *c, enum mxfp_format via, enum mxfp_format *last)
 {
-	const struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
-
 	if (via == MXFP_FORMAT_F32)
 		return c->x;
 	if (via != *last) {
-		mxfp_convert(c->made_codes, via, c->x, MXFP_FORMAT_F32, n_elements(c), &options);
-		mxfp_convert(c->rounded, MXFP_FORMAT_F32, c->made_codes, via, n_elements(c), &options);
+		mxfp_convert_array(c->made_codes, via, c->x, MXFP_FORMAT_F32, n_elements(c), NULL, ONE_THREAD);
+		mxfp_convert_array(c->rounded, MXFP_FORMAT_F32, c->made_codes, via, n_elements(c), NULL, ONE_THREAD);
 		*last = via;
 	}
 	return c->rounded;
@@ -129,14 +128,13 @@ static const float *source_via(const struct comparing *c, enum mxfp_format via, 
 
 static float amax_via(float amax, enum mxfp_format via)
 {
-	const struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
 	uint16_t narrow;
 	float rounded;
 
 	if (via == MXFP_FORMAT_F32)
 		return amax;
-	mxfp_convert(&narrow, via, &amax, MXFP_FORMAT_F32, 1, &options);
-	mxfp_convert(&rounded, MXFP_FORMAT_F32, &narrow, via, 1, &options);
+	mxfp_convert_array(&narrow, via, &amax, MXFP_FORMAT_F32, 1, NULL, ONE_THREAD);
+	mxfp_convert_array(&rounded, MXFP_FORMAT_F32, &narrow, via, 1, NULL, ONE_THREAD);
 	return isfinite(rounded) ? rounded : amax; /* not what overflowed */
 }
 
@@ -187,15 +185,15 @@ static void quantize(const struct comparing *c, const struct detect_way *way, co
 {
 	struct mxfp_quantize_options options = detect_options(way, c->tensor, &c->piece, c->settings);
 	struct mxfp_blocks made = {
-		.format = c->ways->format,
+		.size = sizeof made, .format = c->ways->format,
 		.rows = c->piece.rows,
 		.cols = c->piece.cols,
 		.codes = c->made_codes,
 		.scales = c->made_scales,
 	};
 
-	options.tensor_amax = &amax;
-	must_succeed(mxfp_quantize(&made, x, MXFP_FORMAT_F32, 0, &options));
+	options.tensor_amax = mxfp_some(amax);
+	must_succeed(dense_quantize(&made, MXFP_FORMAT_F32, x, &options, ONE_THREAD));
 }
 
 static void try_ways(const struct comparing *c)

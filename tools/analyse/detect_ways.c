@@ -2,6 +2,7 @@
 /* The ways of quantizing that are tried, and the tensor scales that they give. */
 #include "config.h"
 
+#include "base/library.h"
 #include "analyse/detect.h"
 
 #include <math.h>
@@ -10,8 +11,6 @@
 #include <xxhash.h>
 
 /* Threads take pieces, so each call has one. */
-static const struct mxfp_exec one_thread = {.threads = 1};
-
 static struct mxfp_quantize_options options_of(const struct detect_way *way)
 {
 	return (struct mxfp_quantize_options){
@@ -20,7 +19,6 @@ static struct mxfp_quantize_options options_of(const struct detect_way *way)
 		.recipe = way->recipe,
 		.round = way->round,
 		.no_negative_zero = way->no_negative_zero,
-		.exec = &one_thread,
 	};
 }
 
@@ -40,9 +38,9 @@ struct mxfp_quantize_options detect_options(const struct detect_way *way, const 
 static void add(struct detect_ways *ways, const struct detect_way *way)
 {
 	const struct mxfp_quantize_options options = options_of(way);
-	struct mxfp_blocks none = {.format = ways->format};
+	struct mxfp_blocks none = {.size = sizeof none, .format = ways->format};
 
-	if (mxfp_quantize(&none, NULL, MXFP_FORMAT_F32, 0, &options) == MXFP_OK)
+	if (dense_quantize(&none, MXFP_FORMAT_F32, NULL, &options, ONE_THREAD) == MXFP_OK)
 		ways->items[ways->n++] = *way;
 }
 
@@ -83,10 +81,10 @@ void detect_list_ways(struct detect_ways *ways, enum mxfp_format format)
 static float scale_of(const struct detect_ways *ways, const struct detect_way *way, float amax, bool *divides)
 {
 	struct mxfp_quantize_options options = options_of(way);
-	struct mxfp_blocks none = {.format = ways->format};
+	struct mxfp_blocks none = {.size = sizeof none, .format = ways->format};
 
-	options.tensor_amax = &amax;
-	mxfp_quantize(&none, NULL, MXFP_FORMAT_F32, 0, &options);
+	options.tensor_amax = mxfp_some(amax);
+	dense_quantize(&none, MXFP_FORMAT_F32, NULL, &options, ONE_THREAD);
 	*divides = none.tensor_scale_divides;
 	return none.tensor_scale;
 }

@@ -11,6 +11,7 @@
 
 #include <xxhash.h>
 
+#include "base/library.h"
 #include "base/must_succeed.h"
 #include "base/suffix.h"
 #include "io/elements.h"
@@ -166,27 +167,26 @@ static int make_seeded(float **x, const struct input_source *source, const struc
 static int quantize_input(struct input *input, const struct input_source *source, struct error *error)
 {
 	const struct mxfp_quantize_options options = {
-		.rule = source->variant.rule,
+		.size = sizeof options, .rule = source->variant.rule,
 		.recipe = source->variant.recipe,
-		.exec = &(struct mxfp_exec){.threads = source->threads},
 	};
 	enum mxfp_format format = source->variant.format;
 	struct mxfp_sizes size;
 
 	input->n_quantized = mxfp_format_get_info(format)->tensor_scale ? input->n_kinds : 1;
 	const size_t rows = input->exact.rows / input->n_quantized, cols = input->exact.cols;
-	if (mxfp_blocks_size(format, rows, cols, &size) != MXFP_OK)
+	if (mxfp_blocks_size(&size, format, rows, cols) != MXFP_OK)
 		return fail_memory(error);
 	const size_t bytes = size.codes_bytes + size.scales_bytes;
 	input->codes = calloc(input->n_quantized, bytes + 1);
 	if (input->codes == NULL)
 		return fail_memory(error);
 	for (unsigned i = 0; i < input->n_quantized; i++) {
-		struct mxfp_blocks blocks = {.format = format, .rows = rows, .cols = cols};
+		struct mxfp_blocks blocks = {.size = sizeof blocks, .format = format, .rows = rows, .cols = cols};
 
 		blocks.codes = input->codes + i * bytes;
 		blocks.scales = input->codes + i * bytes + size.codes_bytes;
-		must_succeed(mxfp_quantize(&blocks, input->x + i * rows * cols, MXFP_FORMAT_F32, 0, &options));
+		must_succeed(dense_quantize(&blocks, MXFP_FORMAT_F32, input->x + i * rows * cols, &options, &(struct mxfp_exec){.size = sizeof(struct mxfp_exec), .threads = source->threads}));
 		input->quantized[i] = matrix_of_blocks(&blocks);
 	}
 	return EXIT_OK;
@@ -196,20 +196,20 @@ static int quantize_input(struct input *input, const struct input_source *source
 static int measure_input(struct input *input, const struct input_source *source, struct error *error)
 {
 	const size_t cols = input->exact.cols, rows = input->exact.rows / input->n_quantized;
-	const struct mxfp_exec exec = {.threads = source->threads};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = source->threads};
 	struct mxfp_sizes size;
 	float *decoded = malloc((cols + 1) * sizeof *decoded);
 
 	if (decoded == NULL)
 		return fail_memory(error);
-	must_succeed(mxfp_blocks_size(source->variant.format, 1, cols, &size));
+	must_succeed(mxfp_blocks_size(&size, source->variant.format, 1, cols));
 	for (size_t t = 0; t < input->exact.rows; t++) {
 		struct mxfp_matrix token = input->quantized[t / rows];
 
 		token.data = (const uint8_t *)token.data + t % rows * size.codes_row_bytes;
 		token.scales = (const uint8_t *)token.scales + t % rows * size.scales_row_bytes;
 		token.rows = 1;
-		must_succeed(mxfp_dequantize(&token, decoded, MXFP_FORMAT_F32, 0, &exec));
+		must_succeed(dense_dequantize(decoded, MXFP_FORMAT_F32, &token, &exec));
 		stats_add(&input->stats[t / input->tokens], input->x + t * cols, decoded, cols);
 	}
 	for (unsigned k = 0; k < input->n_kinds; k++)
@@ -233,7 +233,7 @@ int input_make(struct input *input, const struct input_source *source, const str
 	if (code != EXIT_OK || input->x == NULL || input->tokens == 0)
 		return code;
 	input->n_kinds = input_kinds(source);
-	input->exact = (struct mxfp_matrix){.format = MXFP_FORMAT_F32, .rows = input->n_kinds * input->tokens,
+	input->exact = (struct mxfp_matrix){.size = sizeof(struct mxfp_matrix), .format = MXFP_FORMAT_F32, .rows = input->n_kinds * input->tokens,
 	                                    .cols = cols, .data = input->x};
 	code = quantize_input(input, source, error);
 	return code == EXIT_OK ? measure_input(input, source, error) : code;

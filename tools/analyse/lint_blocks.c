@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "analyse/lint.h"
+#include "base/library.h"
 #include "base/must_succeed.h"
 #include "base/suffix.h"
 #include "io/elements.h"
@@ -112,7 +113,7 @@ static int look_at_blocks(const void *context, const struct transfer_piece *piec
                           struct error *error)
 {
 	struct looking *l = (struct looking *)context;
-	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
 	const struct mxfp_blocks blocks = blocks_of(l, piece);
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
 	const struct mxfp_format_info *info = mxfp_format_get_info(blocks.format);
@@ -123,7 +124,7 @@ static int look_at_blocks(const void *context, const struct transfer_piece *piec
 	float *x = (float *)(void *)piece->result;
 
 	(void)counts, (void)error;
-	must_succeed(mxfp_dequantize(&matrix, x, MXFP_FORMAT_F32, 0, &exec));
+	must_succeed(dense_dequantize(x, MXFP_FORMAT_F32, &matrix, &exec));
 	for (size_t row = 0; row < blocks.rows; row++)
 		for (size_t col = 0; col < blocks.cols; col += info->block_length) {
 			size_t n = blocks.cols - col < info->block_length ? blocks.cols - col : info->block_length;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "analyse/column_order.h"
+#include "base/library.h"
 #include "base/must_succeed.h"
 #include "mxfp/convert.h"
 
@@ -116,14 +117,12 @@ struct mend_unit mend_unit_of(const struct mend *mend)
 
 void mend_decode_codes(enum mxfp_format format, double numbers[MEND_CODES])
 {
-	const struct mxfp_exec exec = {.threads = 1};
-	const struct mxfp_convert_options options = {.exec = &exec};
 	uint8_t codes[MEND_CODES];
 	float x[MEND_CODES];
 
 	for (int i = 0; i < MEND_CODES; i++)
 		codes[i] = (uint8_t)i;
-	must_succeed(mxfp_convert(x, MXFP_FORMAT_F32, codes, format, MEND_CODES, &options));
+	must_succeed(mxfp_convert_array(x, MXFP_FORMAT_F32, codes, format, MEND_CODES, NULL, ONE_THREAD));
 	for (int i = 0; i < MEND_CODES; i++)
 		numbers[i] = (double)x[i];
 }

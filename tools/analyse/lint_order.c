@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "analyse/column_order.h"
 #include "analyse/lint.h"
 #include "io/elements.h"
@@ -99,7 +100,7 @@ static int find_source(const struct order_check *c, const char *name, struct mat
 static int read_row(const struct order_check *c, const struct matrix_source *source, uint64_t row, size_t n,
                     struct error *error)
 {
-	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
 	const struct piece piece = {.row = row, .rows = 1, .cols = n};
 	uint64_t n_bytes;
 
@@ -109,7 +110,7 @@ static int read_row(const struct order_check *c, const struct matrix_source *sou
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
 	int code = quantized_read(&source->quantized, &piece, &blocks, &n_bytes, error);
 	if (code == EXIT_OK)
-		mxfp_dequantize(&matrix, c->x, MXFP_FORMAT_F32, 0, &exec);
+		dense_dequantize(c->x, MXFP_FORMAT_F32, &matrix, &exec);
 	return code;
 }
 

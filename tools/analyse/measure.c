@@ -17,7 +17,9 @@
 
 #include "analyse/lanes.h"
 #include "analyse/product.h"
+#include "base/library.h"
 #include "base/must_succeed.h"
+#include "internal.h"
 #include "io/elements.h"
 #include "model/operand.h"
 #include "model/quantized.h"
@@ -134,7 +136,7 @@ struct variant measure_variant_of(const struct quantized *quantized, const char 
 	int value;
 
 	noted_choice(file, name, file_metadata(file, recipe ? "mxfp.recipe" : "mxfp.rule"), choice);
-	if (mxfp_option_from_name(recipe ? MXFP_OPTION_RECIPE : MXFP_OPTION_RULE, choice, &value) != MXFP_OK)
+	if (mxfp_option_from_name(&value, recipe ? MXFP_OPTION_RECIPE : MXFP_OPTION_RULE, choice) != MXFP_OK)
 		return variant;
 	variant.as_written = false;
 	if (recipe)
@@ -304,7 +306,7 @@ static size_t rows_at(const struct measuring *m, uint64_t first)
 
 static int find_amax(struct measuring *m, struct error *error)
 {
-	const struct mxfp_exec exec = {.threads = m->options->threads};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = m->options->threads};
 	int code = EXIT_OK;
 
 	for (uint64_t first = 0; code == EXIT_OK && first < m->layer->rows; first += m->piece_rows) {
@@ -312,7 +314,7 @@ static int find_amax(struct measuring *m, struct error *error)
 
 		code = read_rows(m, first, rows, error);
 		if (code == EXIT_OK)
-			mxfp_amax(m->weights, MXFP_FORMAT_F32, rows * m->cols, &m->amax, &exec);
+			dense_amax(&m->amax, MXFP_FORMAT_F32, m->weights, rows * m->cols, &exec);
 	}
 	return code;
 }
@@ -322,18 +324,18 @@ static const float *prune_rows(const struct measuring *m, float *pruned, size_t 
                                const struct variant *variant)
 {
 	const struct mxfp_sparse masks = {
-		.format = MXFP_FORMAT_F32,
+		.size = sizeof masks, .format = MXFP_FORMAT_F32,
 		.sparsity = variant->sparsity,
 		.rows = rows,
 		.cols = m->cols,
 		.masks = m->masks,
 	};
-	const struct mxfp_exec exec = {.threads = m->options->threads};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = m->options->threads};
 	const float *weights = m->weights + first * m->cols;
 
 	if (variant->sparsity.m == 0)
 		return weights;
-	must_succeed(mxfp_sparse_prune(&masks, pruned, 0, weights, 0, &exec));
+	must_succeed(dense_prune(&masks, pruned, MXFP_FORMAT_F32, weights, &exec));
 	return pruned;
 }
 
@@ -342,7 +344,7 @@ static void quantize_rows(struct measuring *m, struct quantized_piece *piece, ui
                           struct measurement *into)
 {
 	const struct measure_options *o = m->options;
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 	const struct mxfp_quantize_options options = {
 		.size = sizeof options,
 		.rule = into->variant.rule,
@@ -352,20 +354,22 @@ static void quantize_rows(struct measuring *m, struct quantized_piece *piece, ui
 		.seed = o->seed,
 		.stream = m->stream,
 		.first_index = first * m->cols,
-		.tensor_amax = &m->amax,
-		.exec = &(struct mxfp_exec){.threads = o->threads},
-		.counts = &counts,
+		.tensor_amax = mxfp_some(m->amax),
 	};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = o->threads};
 
 	piece->blocks = (struct mxfp_blocks){
-		.format = into->variant.format,
+		.size = sizeof(struct mxfp_blocks), .format = into->variant.format,
 		.rows = rows,
 		.cols = m->cols,
 		.codes = piece->codes,
 		.scales = piece->scales,
 	};
 	const float *weights = prune_rows(m, m->pruned, 0, rows, &into->variant);
-	must_succeed(mxfp_quantize(&piece->blocks, weights, MXFP_FORMAT_F32, 0, &options));
+	const struct mxfp_matrix matrix = mxfp_numbers(MXFP_FORMAT_F32, rows, m->cols, weights);
+	struct mxfp_result result = mxfp_to_blocks(&piece->blocks);
+	result.counts = &counts;
+	must_succeed(mxfp_quantize(&result, &matrix, &options, &exec));
 	into->saturated += counts.saturated;
 }
 
@@ -417,7 +421,7 @@ static const void *take_product_rows(const struct measuring *m, void *to, const 
 static struct mxfp_matrix product_rows_of_weights(const struct measuring *m, const float *weights)
 {
 	return (struct mxfp_matrix){
-		.format = MXFP_FORMAT_F32,
+		.size = sizeof(struct mxfp_matrix), .format = MXFP_FORMAT_F32,
 		.rows = m->product_rows.n,
 		.cols = m->cols,
 		.data = take_product_rows(m, m->product_rows.weights, weights, m->cols * sizeof *weights),
@@ -429,7 +433,7 @@ static struct mxfp_matrix product_rows_of_blocks(const struct measuring *m, cons
 	struct mxfp_matrix matrix = matrix_of_blocks(blocks);
 	struct mxfp_sizes row;
 
-	must_succeed(mxfp_blocks_size(blocks->format, 1, m->cols, &row));
+	must_succeed(mxfp_blocks_size(&row, blocks->format, 1, m->cols));
 	matrix.rows = m->product_rows.n;
 	matrix.data = take_product_rows(m, m->product_rows.codes, blocks->codes, row.codes_row_bytes);
 	matrix.scales = take_product_rows(m, m->product_rows.scales, blocks->scales, row.scales_row_bytes);
@@ -503,18 +507,18 @@ static int measure_variant(struct measuring *m, struct quantized_piece *piece, u
 static const float *decode_band(struct measuring *m, const struct quantized_piece *piece, size_t first, size_t rows,
                                 const struct variant *variant)
 {
-	const struct mxfp_exec exec = {.threads = m->options->threads};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = m->options->threads};
 	struct mxfp_blocks band = piece->blocks;
 	struct mxfp_sizes size;
 
 	if (!variant_is_quantized(variant))
 		return prune_rows(m, piece->decoded, first, rows, variant);
-	must_succeed(mxfp_blocks_size(band.format, rows, band.cols, &size));
+	must_succeed(mxfp_blocks_size(&size, band.format, rows, band.cols));
 	band.rows = rows;
 	band.codes = piece->codes + first * size.codes_row_bytes;
 	band.scales = piece->scales + first * size.scales_row_bytes;
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&band);
-	must_succeed(mxfp_dequantize(&matrix, piece->decoded, MXFP_FORMAT_F32, 0, &exec));
+	must_succeed(dense_dequantize(piece->decoded, MXFP_FORMAT_F32, &matrix, &exec));
 	return piece->decoded;
 }
 
@@ -681,7 +685,7 @@ static void measure_in_batch(void *context, size_t i)
 static int measure_batch(struct batch *batch, const struct measure_queue *queue, size_t first, size_t n,
                          struct error *error)
 {
-	const struct mxfp_exec exec = {.threads = queue->n < FEW_LAYERS ? 1 : batch->outer->threads};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = queue->n < FEW_LAYERS ? 1 : batch->outer->threads};
 	int code = EXIT_OK;
 
 	for (size_t i = 0; i < n; i++) {

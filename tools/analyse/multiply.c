@@ -49,7 +49,7 @@ unsigned multiply_pass(const struct multiplication *x)
 
 static size_t c_width(const struct multiplication *x)
 {
-	return mxfp_format_get_info(x->options.c_format)->storage_bytes;
+	return mxfp_format_get_info(x->c_format)->storage_bytes;
 }
 
 /* Bytes of C, or SIZE_MAX. */
@@ -82,12 +82,12 @@ static int convert_all(void *to, enum mxfp_format format, const struct operand *
 	int code = before == NULL || after == NULL ? fail_memory(error) : EXIT_OK;
 
 	if (code == EXIT_OK) {
-		enum mxfp_status status = mxfp_convert(to, format, matrix->data, matrix->format, n, NULL);
+		enum mxfp_status status = mxfp_convert_array(to, format, matrix->data, matrix->format, n, NULL, NULL);
 
 		if (status == MXFP_OK)
-			status = mxfp_convert(before, MXFP_FORMAT_F32, matrix->data, matrix->format, n, NULL);
+			status = mxfp_convert_array(before, MXFP_FORMAT_F32, matrix->data, matrix->format, n, NULL, NULL);
 		if (status == MXFP_OK)
-			status = mxfp_convert(after, MXFP_FORMAT_F32, to, format, n, NULL);
+			status = mxfp_convert_array(after, MXFP_FORMAT_F32, to, format, n, NULL, NULL);
 		must_succeed(status);
 		for (*place = 0; *place < n; ++*place)
 			if (before[*place] != after[*place] && !(isnan(before[*place]) && isnan(after[*place])))
@@ -133,27 +133,27 @@ int multiply_read_bias(struct multiplication *x, const char *text, struct error 
 int multiply_read_given(struct multiplication *x, const char *text, struct error *error)
 {
 	x->options.accumulate = true;
-	return read_exactly(x, x->c, x->options.c_format, text, x->m, error);
+	return read_exactly(x, x->c, x->c_format, text, x->m, error);
 }
 
 /* C by the kernels of a tier; NULL: of the one in use. */
 static int multiply_on(struct multiplication *x, const char *isa, void *c, struct error *error)
 {
-	const struct mxfp_product product = {.a = &x->a.matrix, .w = &x->w.matrix, .c = c, .bias = x->bias};
-	struct mxfp_exec exec = x->options.exec != NULL ? *x->options.exec : (struct mxfp_exec){0};
-	struct mxfp_gemm_options options = x->options;
+	const struct mxfp_result result = mxfp_to_numbers(x->c_format, c);
+	const struct mxfp_product product = {
+		.size = sizeof product, .c = &result, .a = &x->a.matrix, .w = &x->w.matrix, .bias = x->bias,
+	};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = x->threads, .isa = isa};
 	size_t bytes = 0;
 
-	exec.isa = isa;
-	options.exec = &exec;
-	enum mxfp_status status = mxfp_gemm_workspace_size(&product, 1, &options, &bytes);
+	enum mxfp_status status = mxfp_gemm_workspace_size(&bytes, &product, 1, &x->options, &exec);
 	void *workspace = status == MXFP_OK ? malloc(bytes + 1) : NULL;
 
 	if (workspace == NULL)
 		return status == MXFP_OK ? fail_memory(error) : fail(error, EXIT_INPUT, "gemm: %s",
 		                                                     mxfp_status_text(status));
 	double start = clock_seconds();
-	status = mxfp_gemm(&product, &options, workspace, bytes);
+	status = mxfp_gemm(&product, &x->options, workspace, bytes, &exec);
 	x->seconds = clock_seconds() - start;
 	free(workspace);
 	return status == MXFP_OK ? EXIT_OK : fail(error, EXIT_INPUT, "gemm: %s", mxfp_status_text(status));
@@ -192,13 +192,13 @@ int multiply_run(struct multiplication *x, bool checks, struct error *error)
 static int write_npy(const struct multiplication *x, const char *path, struct error *error)
 {
 	size_t n = x->m * x->n;
-	float *wide = x->options.c_format == MXFP_FORMAT_F32 ? NULL : malloc((n + 1) * sizeof *wide);
+	float *wide = x->c_format == MXFP_FORMAT_F32 ? NULL : malloc((n + 1) * sizeof *wide);
 
-	if (x->options.c_format == MXFP_FORMAT_F32)
+	if (x->c_format == MXFP_FORMAT_F32)
 		return npy_write(path, x->c, x->m, x->n, error);
 	if (wide == NULL)
 		return fail_memory(error);
-	must_succeed(mxfp_convert(wide, MXFP_FORMAT_F32, x->c, x->options.c_format, n, NULL));
+	must_succeed(mxfp_convert_array(wide, MXFP_FORMAT_F32, x->c, x->c_format, n, NULL, NULL));
 	int code = npy_write(path, wide, x->m, x->n, error);
 	free(wide);
 	return code;
@@ -217,7 +217,7 @@ static int write_safetensors(const struct multiplication *x, const char *path, s
 	};
 	struct tensor tensor = {
 		.name = MULTIPLY_TENSOR,
-		.dtype = x->options.c_format == MXFP_FORMAT_F32 ? DTYPE_F32 : DTYPE_BF16,
+		.dtype = x->c_format == MXFP_FORMAT_F32 ? DTYPE_F32 : DTYPE_BF16,
 		.rank = 2,
 		.shape = shape,
 	};

@@ -10,13 +10,15 @@
 #include "model/operand.h"
 #include "mxfp/gemm.h"
 
-/* The caller fills `out` and `options` (a_quantize included) and reads a and w; everything else starts zeroed. */
+/* The caller fills `out`, `options` (a_quantize included), c_format and threads and reads a and w; everything else starts zeroed. */
 struct multiplication {
 	const char *out;  /* final name of the output: none of the files that are read here */
 	struct mxfp_gemm_options options;
+	enum mxfp_format c_format;
+	unsigned threads; /* 0: all */
 	struct operand a, w;
 	float *bias;      /* NULL: none */
-	void *c;          /* m x n numbers in options.c_format */
+	void *c;          /* m x n numbers in c_format */
 	size_t m, n, k;
 	double seconds;   /* of the product alone */
 };

@@ -9,6 +9,7 @@
 
 #include "analyse/lanes.h"
 #include "base/must_succeed.h"
+#include "internal.h"
 
 enum {
 	TOKENS_MAX = LANES_VECTORS * LANES_MAX, /* that are summed together */
@@ -85,7 +86,7 @@ void product(double *y, const float *weights, size_t rows, const float *x, size_
 	struct work work = {y, weights, x, rows, tokens, cols, group, (tokens + group - 1) / group, lanes};
 	size_t n_pieces = (rows + PIECE_ROWS - 1) / PIECE_ROWS * work.groups;
 
-	mxfp_parallel_for(&(struct mxfp_exec){.threads = threads}, n_pieces, product_piece, &work);
+	mxfp_parallel_for(&(struct mxfp_exec){.size = sizeof(struct mxfp_exec), .threads = threads}, n_pieces, product_piece, &work);
 }
 
 /* Makes room for `need` items of `size` bytes where `have` are; what was there is lost. */
@@ -105,9 +106,10 @@ static int reserve(void **room, size_t *have, size_t need, size_t size, struct e
 int product_gemm(struct product_memory *memory, const struct mxfp_matrix *x, size_t n, const struct mxfp_matrix *w,
                  unsigned threads, struct error *error)
 {
-	const struct mxfp_exec exec = {.threads = threads};
-	const struct mxfp_gemm_options options = {.acc = MXFP_ACC_EXACT, .pass_k = PRODUCT_PASS, .exec = &exec};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = threads};
+	const struct mxfp_gemm_options options = {.size = sizeof options, .acc = MXFP_ACC_EXACT, .pass_k = PRODUCT_PASS};
 	struct mxfp_product products[PRODUCTS_MAX];
+	struct mxfp_result results[PRODUCTS_MAX];
 	size_t bytes;
 	int code = EXIT_OK;
 
@@ -117,15 +119,16 @@ int product_gemm(struct product_memory *memory, const struct mxfp_matrix *x, siz
 
 		code = reserve(&y, &memory->y_numbers[i], x[i].rows * w->rows, sizeof(float), error);
 		memory->y[i] = y;
-		products[i] = (struct mxfp_product){.size = sizeof products[i], .a = &x[i], .w = w, .c = y};
+		results[i] = mxfp_to_numbers(MXFP_FORMAT_F32, y);
+		products[i] = (struct mxfp_product){.size = sizeof products[i], .c = &results[i], .a = &x[i], .w = w};
 	}
 	if (code != EXIT_OK)
 		return code;
-	must_succeed(mxfp_gemm_workspace_size(products, n, &options, &bytes));
+	must_succeed(mxfp_gemm_workspace_size(&bytes, products, n, &options, &exec));
 	code = reserve(&memory->workspace, &memory->workspace_bytes, bytes, 1, error);
 	if (code != EXIT_OK)
 		return code;
-	must_succeed(mxfp_gemm_grouped(products, n, &options, memory->workspace, bytes));
+	must_succeed(mxfp_gemm_grouped(NULL, products, n, &options, memory->workspace, bytes, &exec));
 	return EXIT_OK;
 }
 

@@ -161,13 +161,13 @@ bool variant_storage(struct variant_storage *storage, const struct variant *vari
 	struct mxfp_sizes blocks = {0};
 	struct mxfp_sparse_sizes sparse;
 
-	if (variant_is_quantized(variant) && mxfp_blocks_size(variant->format, rows, cols, &blocks) != MXFP_OK)
+	if (variant_is_quantized(variant) && mxfp_blocks_size(&blocks, variant->format, rows, cols) != MXFP_OK)
 		return false;
 	*storage = (struct variant_storage){.codes = blocks.codes_bytes, .kept = blocks.codes_bytes,
 	                                    .scales = blocks.scales_bytes};
 	if (variant->sparsity.m == 0)
 		return true;
-	if (mxfp_sparse_size(variant->format, variant->sparsity, rows, cols, &sparse) != MXFP_OK)
+	if (mxfp_sparse_size(&sparse, variant->format, variant->sparsity, rows, cols) != MXFP_OK)
 		return false;
 	storage->kept = sparse.codes_bytes;
 	storage->masks = sparse.masks_bytes;

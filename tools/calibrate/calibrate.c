@@ -331,7 +331,7 @@ static int run_begun(struct running *r, struct error *error)
 int calibrate_run(struct calibration *done, const struct calibrate_settings *settings, const struct model *model,
                   struct error *error)
 {
-	struct running r = {.settings = settings, .model = model, .done = done, .exec = {.threads = settings->threads},
+	struct running r = {.settings = settings, .model = model, .done = done, .exec = {.size = sizeof r.exec, .threads = settings->threads},
 	                    .transfer.threads = settings->threads};
 	json_t *fingerprint = NULL;
 

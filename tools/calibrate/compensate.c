@@ -11,7 +11,9 @@
 #include <string.h>
 
 #include "base/interrupt.h"
+#include "base/library.h"
 #include "base/must_succeed.h"
+#include "internal.h"
 #include "model/layout.h"
 #include "mxfp/convert.h"
 #include "mxfp/gemm.h"
@@ -29,7 +31,7 @@ enum {
 /* A matrix of numbers; `transposed`: stored by columns. */
 static struct mxfp_matrix numbers(const float *x, size_t rows, size_t cols, size_t stride, bool transposed)
 {
-	return (struct mxfp_matrix){.format = MXFP_FORMAT_F32, .rows = rows, .cols = cols, .data = x, .stride = stride,
+	return (struct mxfp_matrix){.size = sizeof(struct mxfp_matrix), .format = MXFP_FORMAT_F32, .rows = rows, .cols = cols, .data = x, .stride = stride,
 	                            .transposed = transposed};
 }
 
@@ -55,16 +57,17 @@ static int grow(void **memory, size_t *bytes, size_t wanted, struct error *error
 static int multiply(float *c, size_t c_stride, const struct mxfp_matrix *a, const struct mxfp_matrix *w, bool accumulate,
                     struct workspace *workspace, const struct mxfp_exec *exec, struct error *error)
 {
-	const struct mxfp_product product = {.a = a, .w = w, .c = c, .c_stride = c_stride};
-	const struct mxfp_gemm_options options = {.accumulate = accumulate, .exec = exec};
+	const struct mxfp_result result = {.size = sizeof result, .data = c, .stride = c_stride};
+	const struct mxfp_product product = {.size = sizeof product, .c = &result, .a = a, .w = w};
+	const struct mxfp_gemm_options options = {.size = sizeof options, .accumulate = accumulate};
 	size_t bytes;
 	int code = interrupt_check(error);
 
-	must_succeed(mxfp_gemm_workspace_size(&product, 1, &options, &bytes));
+	must_succeed(mxfp_gemm_workspace_size(&bytes, &product, 1, &options, exec));
 	if (code == EXIT_OK)
 		code = grow(&workspace->memory, &workspace->bytes, bytes, error);
 	if (code == EXIT_OK)
-		must_succeed(mxfp_gemm(&product, &options, workspace->memory, bytes));
+		must_succeed(mxfp_gemm(&product, &options, workspace->memory, bytes, exec));
 	return code;
 }
 
@@ -338,10 +341,26 @@ int compensate_prepare(float **prepared, struct moments *moments, double damping
 	return code;
 }
 
-static struct mxfp_quantize_options options_of(const struct compensate_grid *grid, const struct mxfp_exec *exec)
+static struct mxfp_quantize_options options_of(const struct compensate_grid *grid)
 {
 	return (struct mxfp_quantize_options){
-		.rule = grid->rule, .recipe = grid->recipe, .tensor_amax = &grid->amax, .exec = exec};
+		.size = sizeof(struct mxfp_quantize_options),
+		.rule = grid->rule,
+		.recipe = grid->recipe,
+		.tensor_amax = mxfp_some(grid->amax),
+	};
+}
+
+/* Rounds numbers in place to what the grid has. */
+static void fake_quantize(float *w, size_t stride, size_t rows, size_t cols, const struct compensate_grid *grid,
+                          const struct mxfp_exec *exec)
+{
+	const struct mxfp_result result = {.size = sizeof result, .format = MXFP_FORMAT_F32, .data = w, .stride = stride};
+	const struct mxfp_quantize_options options = options_of(grid);
+	struct mxfp_matrix matrix = mxfp_numbers(MXFP_FORMAT_F32, rows, cols, w);
+
+	matrix.stride = stride;
+	must_succeed(mxfp_fake_quantize(&result, grid->format, &matrix, &options, exec));
 }
 
 static bool has_tensor_scale(const struct compensate_grid *grid)
@@ -351,15 +370,12 @@ static bool has_tensor_scale(const struct compensate_grid *grid)
 
 bool compensate_hold(struct compensate_grid *grid)
 {
-	const struct mxfp_exec one_thread = {.threads = 1};
-	const struct mxfp_quantize_options options = options_of(grid, &one_thread);
-	float held;
-	const struct mxfp_fake_output output = {.data = &held, .format = MXFP_FORMAT_F32};
-
 	if (!has_tensor_scale(grid) || !(grid->amax > 0))
 		return true;
 	for (unsigned i = 0; i < HELD_STEPS; i++) {
-		must_succeed(mxfp_fake_quantize(grid->format, &output, &grid->amax, MXFP_FORMAT_F32, 0, 1, 1, &options));
+		float held = grid->amax;
+
+		fake_quantize(&held, 0, 1, 1, grid, ONE_THREAD);
 		if (held == grid->amax)
 			return true;
 		grid->amax = held;
@@ -448,10 +464,10 @@ static void prune_row(const struct rounding *r, struct part *part, size_t i)
 
 static void take_part(const struct rounding *r, struct part *part, size_t number)
 {
-	const struct mxfp_exec one_thread = {.threads = 1};
-	const struct mxfp_quantize_options options = options_of(r->grid, &one_thread);
+	const struct mxfp_quantize_options options = options_of(r->grid);
+	struct mxfp_matrix stay = {.size = sizeof stay, .format = MXFP_FORMAT_F32, .cols = r->n, .data = part->stay, .stride = BLOCK};
 	uint8_t codes[ROWS * BLOCK];
-	struct mxfp_blocks blocks = {.format = r->grid->format, .cols = r->n, .codes = codes, .scales = part->scales};
+	struct mxfp_blocks blocks = {.size = sizeof blocks, .format = r->grid->format, .cols = r->n, .codes = codes, .scales = part->scales};
 
 	part->from = number * ROWS;
 	part->n = r->rows - part->from < ROWS ? r->rows - part->from : ROWS;
@@ -464,8 +480,9 @@ static void take_part(const struct rounding *r, struct part *part, size_t number
 		if (r->kept != NULL)
 			prune_row(r, part, i);
 	}
-	blocks.rows = part->n;
-	must_succeed(mxfp_quantize(&blocks, part->stay, MXFP_FORMAT_F32, BLOCK, &options));
+	blocks.rows = stay.rows = part->n;
+	const struct mxfp_result result = mxfp_to_blocks(&blocks);
+	must_succeed(mxfp_quantize(&result, &stay, &options, ONE_THREAD));
 }
 
 /* A number of a block, as it is decoded. */
@@ -477,10 +494,10 @@ static float decoded(const struct rounding *r, float number, float scale)
 /* Rounds the columns one after the other. */
 static void round_columns(const struct rounding *r, const struct part *part, struct attempt *a)
 {
-	const struct mxfp_exec one_thread = {.threads = 1};
+	const struct mxfp_exec one_thread = {.size = sizeof one_thread, .threads = 1};
 	/* Some recipes make +0 of -0, and so does pruning. */
 	const struct mxfp_convert_options options = {
-		.no_negative_zero = mxfp_format_get_info(r->grid->format)->tensor_scale || r->kept != NULL, .exec = &one_thread};
+		.size = sizeof options, .no_negative_zero = mxfp_format_get_info(r->grid->format)->tensor_scale || r->kept != NULL};
 	float ones[ROWS], ratios[ROWS], rounded[ROWS];
 	uint8_t codes[ROWS];
 
@@ -496,8 +513,8 @@ static void round_columns(const struct rounding *r, const struct part *part, str
 		for (size_t i = 0; i < part->n; i++)
 			ratios[i] = a->largest[i] == c ? copysignf(INFINITY, a->w[c][i])
 			            : ones[i] == 0 ? 0 : a->w[c][i] / ones[i];
-		must_succeed(mxfp_convert(codes, r->element, ratios, MXFP_FORMAT_F32, part->n, &options));
-		must_succeed(mxfp_convert(rounded, MXFP_FORMAT_F32, codes, r->element, part->n, &options));
+		must_succeed(mxfp_convert_array(codes, r->element, ratios, MXFP_FORMAT_F32, part->n, &options, &one_thread));
+		must_succeed(mxfp_convert_array(rounded, MXFP_FORMAT_F32, codes, r->element, part->n, &options, &one_thread));
 		for (size_t i = 0; i < part->n; i++) {
 			const float q = part->kept[c][i] ? decoded(r, rounded[i], a->scales[i]) : 0, e = (a->w[c][i] - q) / u[c];
 
@@ -557,10 +574,8 @@ enum { LARGEST_SCALE = 0x7E, LEAST_LARGEST = 3 };
 
 static void scales_of_bytes(float *scales, const uint8_t *bytes, size_t n)
 {
-	const struct mxfp_exec one_thread = {.threads = 1};
-	const struct mxfp_convert_options options = {.exec = &one_thread};
-
-	must_succeed(mxfp_convert(scales, MXFP_FORMAT_F32, bytes, MXFP_FORMAT_UE4M3, n, &options));
+	const struct mxfp_exec one_thread = {.size = sizeof one_thread, .threads = 1};
+	must_succeed(mxfp_convert_array(scales, MXFP_FORMAT_F32, bytes, MXFP_FORMAT_UE4M3, n, NULL, &one_thread));
 }
 
 /* The attempt whose result can be quantized again in any case: with the recipe's scales, where the largest number of a block
@@ -609,15 +624,12 @@ static void set_scales(const struct rounding *r, const struct part *part, struct
 /* Drops rows that would become other numbers if they were quantized again. */
 static void drop_changing(const struct rounding *r, const struct part *part, struct attempt *a)
 {
-	const struct mxfp_exec one_thread = {.threads = 1};
-	const struct mxfp_quantize_options options = options_of(r->grid, &one_thread);
 	float w[ROWS][BLOCK], again[ROWS][BLOCK];
-	const struct mxfp_fake_output output = {.data = again, .format = MXFP_FORMAT_F32, .stride = BLOCK};
 
 	for (size_t i = 0; i < part->n; i++)
 		for (size_t c = 0; c < r->n; c++)
-			w[i][c] = a->w[c][i];
-	must_succeed(mxfp_fake_quantize(r->grid->format, &output, w, MXFP_FORMAT_F32, BLOCK, part->n, r->n, &options));
+			w[i][c] = again[i][c] = a->w[c][i];
+	fake_quantize(again[0], BLOCK, part->n, r->n, r->grid, ONE_THREAD);
 	for (size_t i = 0; i < part->n; i++)
 		a->tried[i] = a->tried[i] && memcmp(w[i], again[i], r->n * sizeof(float)) == 0;
 }
@@ -748,8 +760,8 @@ static int round_blocks(struct rounding *r, struct room *room, const struct mxfp
 /* Finds the tensor scale, and the weight that has to stay the largest for it, if it is one of these. */
 static void settle_tensor_scale(struct rounding *r, const struct mxfp_exec *exec)
 {
-	struct mxfp_blocks none = {.format = r->grid->format};
-	const struct mxfp_quantize_options options = options_of(r->grid, exec);
+	struct mxfp_blocks none = {.size = sizeof none, .format = r->grid->format};
+	const struct mxfp_quantize_options options = options_of(r->grid);
 	const size_t n = r->rows * r->cols;
 	struct compensate_grid own = *r->grid;
 	float amax = 0;
@@ -758,10 +770,10 @@ static void settle_tensor_scale(struct rounding *r, const struct mxfp_exec *exec
 	r->top = SIZE_MAX;
 	if (!has_tensor_scale(r->grid))
 		return;
-	must_succeed(mxfp_quantize(&none, NULL, MXFP_FORMAT_F32, 0, &options));
+	must_succeed(dense_quantize(&none, MXFP_FORMAT_F32, NULL, &options, exec));
 	r->tensor_scale = none.tensor_scale;
 	r->divides = none.tensor_scale_divides;
-	must_succeed(mxfp_amax(r->w, MXFP_FORMAT_F32, n, &amax, exec));
+	must_succeed(dense_amax(&amax, MXFP_FORMAT_F32, r->w, n, exec));
 	own.amax = amax;
 	if (amax == 0 || !compensate_hold(&own) || own.amax != r->grid->amax)
 		return;
@@ -773,20 +785,18 @@ static void settle_tensor_scale(struct rounding *r, const struct mxfp_exec *exec
 static int round_to_nearest(float *w, size_t rows, size_t cols, const struct compensate_grid *grid, const struct mxfp_exec *exec,
                             struct error *error)
 {
-	const struct mxfp_fake_output nearest = {.data = w, .format = MXFP_FORMAT_F32};
-	const struct mxfp_quantize_options options = options_of(grid, exec);
-	struct mxfp_sparse sparse = {.format = MXFP_FORMAT_F32, .sparsity = grid->sparsity, .rows = rows, .cols = cols};
+	struct mxfp_sparse sparse = {.size = sizeof sparse, .format = MXFP_FORMAT_F32, .sparsity = grid->sparsity, .rows = rows, .cols = cols};
 	struct mxfp_sparse_sizes size;
 
 	if (sparse.sparsity.m != 0) {
-		must_succeed(mxfp_sparse_size(sparse.format, sparse.sparsity, rows, cols, &size));
+		must_succeed(mxfp_sparse_size(&size, sparse.format, sparse.sparsity, rows, cols));
 		sparse.masks = malloc(size.masks_bytes + 1);
 		if (sparse.masks == NULL)
 			return fail_memory(error);
-		must_succeed(mxfp_sparse_prune(&sparse, w, 0, w, 0, exec));
+		must_succeed(dense_prune(&sparse, w, MXFP_FORMAT_F32, w, exec));
 		free(sparse.masks);
 	}
-	must_succeed(mxfp_fake_quantize(grid->format, &nearest, w, MXFP_FORMAT_F32, 0, rows, cols, &options));
+	fake_quantize(w, 0, rows, cols, grid, exec);
 	return EXIT_OK;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "base/must_succeed.h"
 #include "io/elements.h"
 #include "mxfp/convert.h"
@@ -28,7 +29,7 @@ static int read_weight(const struct quantize_entry *entry, const struct state_we
 /* Whether numbers are those of a dtype that is narrower than binary32. EXIT_MEMORY. */
 static int holds(bool *same, enum dtype dtype, const float *w, size_t n, const struct mxfp_exec *exec, struct error *error)
 {
-	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF, .exec = exec};
+	const struct mxfp_convert_options options = {.size = sizeof options, .overflow = MXFP_OVERFLOW_OVF};
 	const enum mxfp_format format = dtype_info(dtype)->format;
 
 	*same = false;
@@ -38,8 +39,8 @@ static int holds(bool *same, enum dtype dtype, const float *w, size_t n, const s
 	float *again = malloc(n * sizeof *again + 1);
 	const int code = narrow != NULL && again != NULL ? EXIT_OK : fail_memory(error);
 	if (code == EXIT_OK) {
-		must_succeed(mxfp_convert(narrow, format, w, MXFP_FORMAT_F32, n, &options));
-		must_succeed(mxfp_convert(again, MXFP_FORMAT_F32, narrow, format, n, &options));
+		must_succeed(mxfp_convert_array(narrow, format, w, MXFP_FORMAT_F32, n, &options, exec));
+		must_succeed(mxfp_convert_array(again, MXFP_FORMAT_F32, narrow, format, n, &options, exec));
 		*same = memcmp(again, w, n * sizeof *again) == 0;
 	}
 	free(narrow);
@@ -56,7 +57,7 @@ static int compare(bool *same, const struct mxfp_blocks *blocks, const float *w,
 
 	if (held == NULL)
 		return fail_memory(error);
-	must_succeed(mxfp_dequantize(&matrix, held, MXFP_FORMAT_F32, 0, exec));
+	must_succeed(dense_dequantize(held, MXFP_FORMAT_F32, &matrix, exec));
 	*same = memcmp(held, w, bytes) == 0;
 	free(held);
 	return EXIT_OK;
@@ -75,16 +76,16 @@ static int make_blocks(const struct running *r, const struct quantize_entry *ent
                        const struct compensate_grid *grid, struct mxfp_blocks *blocks, void **memory, struct error *error)
 {
 	const struct mxfp_quantize_options options = {
-		.rule = MXFP_RULE_MSE, .recipe = grid->recipe, .tensor_amax = &grid->amax, .exec = &r->exec};
+		.size = sizeof options, .rule = MXFP_RULE_MSE, .recipe = grid->recipe, .tensor_amax = mxfp_some(grid->amax)};
 	struct mxfp_sizes size;
 
-	must_succeed(mxfp_blocks_size(blocks->format, blocks->rows, blocks->cols, &size));
+	must_succeed(mxfp_blocks_size(&size, blocks->format, blocks->rows, blocks->cols));
 	*memory = malloc(size.codes_bytes + size.scales_bytes + 1);
 	if (*memory == NULL)
 		return fail_memory(error);
 	blocks->codes = *memory;
 	blocks->scales = (uint8_t *)*memory + size.codes_bytes;
-	must_succeed(mxfp_quantize(blocks, w, MXFP_FORMAT_F32, 0, &options));
+	must_succeed(dense_quantize(blocks, MXFP_FORMAT_F32, w, &options, &r->exec));
 	bool same = false;
 	const int code = compare(&same, blocks, w, &r->exec, error);
 	return code == EXIT_OK && !same ? fail_not_held(entry, error) : code;
@@ -101,7 +102,7 @@ int matrix_calibrate(struct running *r, struct state_weight *weight, const float
 	int code = w != NULL ? read_weight(entry, weight, w, error) : fail_memory(error);
 
 	*memory = NULL;
-	*blocks = (struct mxfp_blocks){.format = grid.format, .rows = weight->rows, .cols = weight->cols};
+	*blocks = (struct mxfp_blocks){.size = sizeof(struct mxfp_blocks), .format = grid.format, .rows = weight->rows, .cols = weight->cols};
 	weight->format = grid.format;
 	if (code == EXIT_OK)
 		code = quantize_amax(&r->transfer, &r->rounded.plan, entry, &grid.amax, error);

@@ -80,7 +80,7 @@ static size_t bytes_of(const struct state_weight *weight, size_t *codes_bytes)
 {
 	struct mxfp_sizes size;
 
-	if (mxfp_blocks_size(weight->format, weight->rows, weight->cols, &size) != MXFP_OK)
+	if (mxfp_blocks_size(&size, weight->format, weight->rows, weight->cols) != MXFP_OK)
 		return 0;
 	*codes_bytes = size.codes_bytes;
 	return size.codes_bytes + size.scales_bytes;
@@ -422,7 +422,7 @@ int state_read_blocks(const struct state *state, const struct state_weight *weig
 	if (code == EXIT_OK)
 		code = descriptor_read(fd, path, weight->at, *memory, bytes, error);
 	*blocks = (struct mxfp_blocks){
-		.format = weight->format,
+		.size = sizeof(struct mxfp_blocks), .format = weight->format,
 		.rows = weight->rows,
 		.cols = weight->cols,
 		.codes = *memory,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "base/must_succeed.h"
 #include "io/piece.h"
 #include "mxfp/quantize.h"
@@ -61,7 +62,7 @@ static int write_matrix(const struct target *t, const struct mxfp_matrix *blocks
 	struct mxfp_sizes size;
 	int code = numbers != NULL ? EXIT_OK : fail_memory(error);
 
-	must_succeed(mxfp_blocks_size(blocks->format, 1, blocks->cols, &size));
+	must_succeed(mxfp_blocks_size(&size, blocks->format, 1, blocks->cols));
 	for (size_t row = 0, n; row < blocks->rows && code == EXIT_OK; row += n) {
 		struct mxfp_matrix some = *blocks;
 
@@ -69,7 +70,7 @@ static int write_matrix(const struct target *t, const struct mxfp_matrix *blocks
 		some.rows = n;
 		some.data = (const uint8_t *)blocks->data + row * size.codes_row_bytes;
 		some.scales = (const uint8_t *)blocks->scales + row * size.scales_row_bytes;
-		must_succeed(mxfp_dequantize(&some, numbers, format, 0, NULL));
+		must_succeed(dense_dequantize(numbers, format, &some, NULL));
 		dtype_swap(t->tensor->dtype, numbers, n * row_bytes);
 		code = t->by_columns ? write_columns(t, first + row, n, numbers, error)
 		                     : writer_write(t->writer, t->tensor, (uint64_t)(first + row) * row_bytes, numbers, n * row_bytes,

@@ -41,7 +41,7 @@ static int check_used(const struct settings *s, struct error *error)
 {
 	const bool runs = s->eval != NULL;
 	enum mxfp_format activations;
-	const bool has_rule = s->activations == NULL || (mxfp_format_from_name(s->activations, &activations) == MXFP_OK &&
+	const bool has_rule = s->activations == NULL || (mxfp_format_from_name(&activations, s->activations) == MXFP_OK &&
 	                                                 !mxfp_format_get_info(activations)->tensor_scale);
 	const struct option_use uses[] = {
 		{"calibrate", runs, "--eval"},

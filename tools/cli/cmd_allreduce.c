@@ -45,7 +45,7 @@ static bool has_payload(const struct settings *s, bool rounds)
 	enum mxfp_format format;
 
 	for (size_t i = 0; i < n; i++)
-		if (mxfp_format_from_name(names[i], &format) != MXFP_OK || mxfp_format_get_info(format)->kind == MXFP_KIND_BLOCK ||
+		if (mxfp_format_from_name(&format, names[i]) != MXFP_OK || mxfp_format_get_info(format)->kind == MXFP_KIND_BLOCK ||
 		    (rounds && format != MXFP_FORMAT_F32))
 			return true;
 	return false;
@@ -114,7 +114,7 @@ static int add_payload(struct allreduce *a, const char *name, struct error *erro
 {
 	enum mxfp_format format;
 
-	if (mxfp_format_from_name(name, &format) != MXFP_OK || !allreduce_has(format))
+	if (mxfp_format_from_name(&format, name) != MXFP_OK || !allreduce_has(format))
 		return fail(error, EXIT_USAGE, "allreduce: --payload: '%.100s' is not f32, bf16 or an MX format, which have no "
 		            "scale for the whole tensor; mxfp info lists them", name);
 	if (a->n_rows == PAYLOADS_MAX)
@@ -169,7 +169,7 @@ static int set_up(struct allreduce *a, const struct settings *s, struct error *e
 	a->feedback = s->feedback;
 	a->rule = (enum mxfp_rule)s->rule;
 	a->round = (enum mxfp_round)s->round;
-	a->exec.threads = s->threads;
+	a->exec = (struct mxfp_exec){.size = sizeof a->exec, .threads = s->threads};
 	a->files = s->n_files != 0 ? s->files : NULL;
 	return code == EXIT_OK ? set_payloads(a, s, error) : code;
 }

@@ -515,7 +515,7 @@ static int check(struct bench *b, struct error *error)
 		return code;
 	if (b->only_tier >= 0 && !allowed(b->only_tier))
 		return fail(error, EXIT_USAGE, "--tier: %s does not run here; mxfp info says why", b->tier);
-	if (b->format == NULL || mxfp_format_from_name(b->format, &b->only_format) == MXFP_OK)
+	if (b->format == NULL || mxfp_format_from_name(&b->only_format, b->format) == MXFP_OK)
 		return EXIT_OK;
 	code = find_name("format", b->format, format_name, &found, error);
 	b->only_format = (enum mxfp_format)found;

@@ -226,6 +226,7 @@ static int check_used(const struct blocks *blocks, struct error *error)
 static int run(int argc, char **argv, struct error *error)
 {
 	struct blocks blocks = {
+		.stream.counts.size = sizeof(struct mxfp_counts),
 		.stream.format = OPTION_FORMAT_NONE,
 		.stream.number_format = MXFP_FORMAT_F32,
 		.stream.cols = OPTION_UNSIGNED_NONE,

@@ -46,16 +46,19 @@ static const struct usage usage = {
 static int convert_piece(struct cast *cast, const void *src, void *dst, size_t n, struct error *error)
 {
 	const struct mxfp_convert_options options = {
-		.round = (enum mxfp_round)cast->round,
+		.size = sizeof options, .round = (enum mxfp_round)cast->round,
 		.overflow = (enum mxfp_overflow)cast->overflow,
 		.no_negative_zero = cast->no_negative_zero,
 		.seed = cast->seed,
 		.stream = cast->stream,
 		.first_index = cast->n,
-		.exec = &(struct mxfp_exec){.threads = cast->threads},
-		.counts = &cast->counts,
 	};
-	enum mxfp_status status = mxfp_convert(dst, cast->dst_format, src, cast->src_format, n, &options);
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = cast->threads};
+	const struct mxfp_matrix from = mxfp_numbers(cast->src_format, 1, n, src);
+	struct mxfp_result to = mxfp_to_numbers(cast->dst_format, dst);
+
+	to.counts = &cast->counts;
+	enum mxfp_status status = mxfp_convert(&to, &from, &options, &exec);
 
 	if (status != MXFP_OK)
 		return fail(error, EXIT_INPUT, "%s: number %" PRIu64 ": %s", cast->source.name, cast->n,
@@ -185,22 +188,22 @@ static bool differ(const struct cast *cast, const struct mxfp_convert_options *a
 	const size_t n = make_samples(samples, mxfp_format_get_info(cast->src_format));
 
 	memset(results, 0, sizeof results);
-	return mxfp_convert(results[0], cast->dst_format, samples, cast->src_format, n, a) != MXFP_OK ||
-	       mxfp_convert(results[1], cast->dst_format, samples, cast->src_format, n, b) != MXFP_OK ||
+	return mxfp_convert_array(results[0], cast->dst_format, samples, cast->src_format, n, a, NULL) != MXFP_OK ||
+	       mxfp_convert_array(results[1], cast->dst_format, samples, cast->src_format, n, b, NULL) != MXFP_OK ||
 	       memcmp(results[0], results[1], sizeof results[0]) != 0;
 }
 
 /* Refuses options that this conversion would ignore. */
 static int check_used(const struct cast *cast, struct error *error)
 {
-	const struct mxfp_convert_options up = {.round = MXFP_ROUND_RTP}, down = {.round = MXFP_ROUND_RTN};
-	const struct mxfp_convert_options plain = {.no_negative_zero = false}, unsigned_zero = {.no_negative_zero = true};
+	const struct mxfp_convert_options up = {.size = sizeof up, .round = MXFP_ROUND_RTP}, down = {.size = sizeof down, .round = MXFP_ROUND_RTN};
+	const struct mxfp_convert_options plain = {.size = sizeof plain, .no_negative_zero = false}, unsigned_zero = {.size = sizeof unsigned_zero, .no_negative_zero = true};
 	const bool rounds = differ(cast, &up, &down), random = rounds && cast->round == MXFP_ROUND_SR;
 	bool overflows = false;
 	char exact[128];
 
 	for (int mode = 0; mxfp_option_name(MXFP_OPTION_OVERFLOW, mode) != NULL; mode++)
-		overflows |= differ(cast, &plain, &(struct mxfp_convert_options){.overflow = (enum mxfp_overflow)mode});
+		overflows |= differ(cast, &plain, &(struct mxfp_convert_options){.size = sizeof(struct mxfp_convert_options), .overflow = (enum mxfp_overflow)mode});
 	snprintf(exact, sizeof exact, "formats that do not hold all numbers, and %s holds those of %s",
 	         mxfp_format_get_info(cast->dst_format)->name, mxfp_format_get_info(cast->src_format)->name);
 	const struct option_use uses[] = {
@@ -217,7 +220,7 @@ static int check_used(const struct cast *cast, struct error *error)
 
 static int run(int argc, char **argv, struct error *error)
 {
-	struct cast cast = {.to = OPTION_FORMAT_NONE, .from = MXFP_FORMAT_F32, .sink.fd = -1};
+	struct cast cast = {.counts = {.size = sizeof cast.counts}, .to = OPTION_FORMAT_NONE, .from = MXFP_FORMAT_F32, .sink.fd = -1};
 	const struct option_spec options[] = {
 		{"to", 't', OPTION_ELEMENT, "FORMAT", "format of the codes", &cast.to},
 		{"from", 0, OPTION_ELEMENT, "FORMAT", "format of the numbers", &cast.from},

@@ -123,7 +123,7 @@ static int parse_format(const char *where, const char *name, enum mxfp_format *f
 	char text[CHOICE_WORDS_TEXT];
 	const char *names[CHOICES_MAX];
 
-	if (mxfp_format_from_name(name, format) == MXFP_OK)
+	if (mxfp_format_from_name(format, name) == MXFP_OK)
 		return EXIT_OK;
 	return nearest_fail(where, name, "known", names, choice_words(operand_formats, text, names), error);
 }
@@ -374,7 +374,7 @@ static int run_settings(const struct settings *s, struct error *error)
 {
 	static const char layer[] = "--layer", routing[] = "experts, and there are none";
 	struct workload workload = {.cut = s->cut};
-	struct engine_report report = {.workload = &workload, .exec.threads = s->threads, .seed = s->seed};
+	struct engine_report report = {.workload = &workload, .exec = {.size = sizeof report.exec, .threads = s->threads}, .seed = s->seed};
 	struct output output = {0};
 	int code = set_chip(&report, s, error);
 

@@ -133,9 +133,8 @@ static int choose_a_format(struct multiplication *x, const struct settings *s, s
 static int quantize_w(struct multiplication *x, const struct settings *s, struct error *error)
 {
 	const struct mxfp_quantize_options options = {
-		.rule = (enum mxfp_rule)s->rule,
+		.size = sizeof options, .rule = (enum mxfp_rule)s->rule,
 		.recipe = (enum mxfp_recipe)s->recipe,
-		.exec = &(struct mxfp_exec){.threads = s->threads},
 	};
 
 	if (s->w_format == OPTION_FORMAT_NONE)
@@ -143,7 +142,7 @@ static int quantize_w(struct multiplication *x, const struct settings *s, struct
 	if (is_block(x->w.matrix.format))
 		return fail(error, EXIT_USAGE, "%s: is quantized already, to %s; leave --w-format out", s->operands[1],
 		            mxfp_format_get_info(x->w.matrix.format)->name);
-	return operand_quantize(&x->w, s->w_format, &options, error);
+	return operand_quantize(&x->w, s->w_format, &options, s->threads, error);
 }
 
 /* Refuses options that these matrices have no use for. */
@@ -316,18 +315,17 @@ static int run(int argc, char **argv, struct error *error)
 	if (code != EXIT_OK)
 		return code;
 	const struct mxfp_quantize_options a_quantize = {
-		.rule = (enum mxfp_rule)s.a_rule,
+		.size = sizeof a_quantize, .rule = (enum mxfp_rule)s.a_rule,
 		.recipe = (enum mxfp_recipe)s.recipe,
 	};
-	struct multiplication x = {.out = s.out, .options = {
+	struct multiplication x = {.out = s.out, .c_format = s.c_format, .threads = s.threads, .options = {
+		.size = sizeof x.options,
 		.acc = (enum mxfp_acc)s.acc,
 		.pass_k = (unsigned)s.pass_k,
-		.c_format = s.c_format,
 		.psum = s.psum,
 		.psum_round = (enum mxfp_round)s.psum_round,
 		.seed = s.seed,
 		.a_quantize = &a_quantize,
-		.exec = &(struct mxfp_exec){.threads = s.threads},
 	}};
 	code = multiply(&x, &s, error);
 	multiply_end(&x);

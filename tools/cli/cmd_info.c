@@ -42,7 +42,7 @@ static double largest(const struct mxfp_format_info *info)
 	float value = 0;
 	const void *const codes[] = {[1] = &byte, [2] = &half, [4] = &word};
 
-	mxfp_convert(&value, MXFP_FORMAT_F32, codes[info->storage_bytes], info->format, 1, NULL);
+	mxfp_convert_array(&value, MXFP_FORMAT_F32, codes[info->storage_bytes], info->format, 1, NULL, NULL);
 	return (double)value;
 }
 

@@ -121,7 +121,7 @@ static int print_json(const struct merge *merge, const struct mxfp_counts *sum, 
 
 static int print_summary(const struct merge *merge, struct error *error)
 {
-	struct mxfp_counts sum = {0};
+	struct mxfp_counts sum = {.size = sizeof sum};
 	uint64_t exact = 0, rounded = 0;
 
 	for (size_t i = 0; i < merge->n; i++) {

@@ -12,6 +12,7 @@
 
 #include "analyse/activations.h"
 #include "base/clock.h"
+#include "base/library.h"
 #include "base/must_succeed.h"
 #include "io/file.h"
 #include "model/operand.h"
@@ -37,10 +38,10 @@ bool allreduce_has(enum mxfp_format payload)
 
 static struct mxfp_blocks blocks_of(enum mxfp_format payload, void *bytes, size_t n)
 {
-	struct mxfp_blocks blocks = {.format = payload, .rows = 1, .cols = n, .codes = bytes};
+	struct mxfp_blocks blocks = {.size = sizeof blocks, .format = payload, .rows = 1, .cols = n, .codes = bytes};
 	struct mxfp_sizes sizes;
 
-	must_succeed(mxfp_blocks_size(payload, 1, n, &sizes));
+	must_succeed(mxfp_blocks_size(&sizes, payload, 1, n));
 	blocks.scales = (unsigned char *)bytes + sizes.codes_bytes;
 	return blocks;
 }
@@ -51,7 +52,7 @@ static size_t bytes_of(enum mxfp_format payload, size_t n)
 
 	if (mxfp_format_get_info(payload)->kind != MXFP_KIND_BLOCK)
 		return n * mxfp_format_get_info(payload)->storage_bytes;
-	must_succeed(mxfp_blocks_size(payload, 1, n, &sizes));
+	must_succeed(mxfp_blocks_size(&sizes, payload, 1, n));
 	return sizes.codes_bytes + sizes.scales_bytes;
 }
 
@@ -61,42 +62,40 @@ static void encode(const struct allreduce *a, enum mxfp_format payload, unsigned
 {
 	if (mxfp_format_get_info(payload)->kind != MXFP_KIND_BLOCK) {
 		const struct mxfp_convert_options options = {
-			.round = payload == MXFP_FORMAT_F32 ? MXFP_ROUND_RNE : a->round, .overflow = MXFP_OVERFLOW_OVF,
-			.seed = a->seed, .stream = stream, .first_index = first, .exec = &a->exec,
+			.size = sizeof options, .round = payload == MXFP_FORMAT_F32 ? MXFP_ROUND_RNE : a->round, .overflow = MXFP_OVERFLOW_OVF,
+			.seed = a->seed, .stream = stream, .first_index = first,
 		};
 
-		must_succeed(mxfp_convert(to, payload, x, MXFP_FORMAT_F32, n, &options));
+		must_succeed(mxfp_convert_array(to, payload, x, MXFP_FORMAT_F32, n, &options, &a->exec));
 	} else {
 		const struct mxfp_quantize_options options = {
-			.rule = a->rule, .round = a->round, .seed = a->seed, .stream = stream, .first_index = first, .exec = &a->exec,
+			.size = sizeof options, .rule = a->rule, .round = a->round, .seed = a->seed, .stream = stream, .first_index = first,
 		};
 		struct mxfp_blocks blocks = blocks_of(payload, to, n);
 
-		must_succeed(mxfp_quantize(&blocks, x, MXFP_FORMAT_F32, 0, &options));
+		must_succeed(dense_quantize(&blocks, MXFP_FORMAT_F32, x, &options, &a->exec));
 	}
 }
 
 static void decode(const struct allreduce *a, enum mxfp_format payload, float *to, const unsigned char *bytes, size_t n)
 {
 	if (mxfp_format_get_info(payload)->kind != MXFP_KIND_BLOCK) {
-		const struct mxfp_convert_options options = {.exec = &a->exec};
-
-		must_succeed(mxfp_convert(to, MXFP_FORMAT_F32, bytes, payload, n, &options));
+		must_succeed(mxfp_convert_array(to, MXFP_FORMAT_F32, bytes, payload, n, NULL, &a->exec));
 	} else {
 		const struct mxfp_blocks blocks = blocks_of(payload, (void *)(uintptr_t)bytes, n);
 		const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
 
-		must_succeed(mxfp_dequantize(&matrix, to, MXFP_FORMAT_F32, 0, &a->exec));
+		must_succeed(dense_dequantize(to, MXFP_FORMAT_F32, &matrix, &a->exec));
 	}
 }
 
 /* y += x. */
 static void add(const struct allreduce *a, float *y, const float *x, size_t n)
 {
-	const struct mxfp_accumulate_options options = {.exec = &a->exec};
-	const struct mxfp_matrix matrix = {.format = MXFP_FORMAT_F32, .rows = 1, .cols = n, .data = x};
+	const struct mxfp_matrix matrix = mxfp_numbers(MXFP_FORMAT_F32, 1, n, x);
+	const struct mxfp_result sum = mxfp_to_numbers(MXFP_FORMAT_F32, y);
 
-	must_succeed(mxfp_accumulate(&matrix, y, MXFP_FORMAT_F32, 0, &options));
+	must_succeed(mxfp_accumulate(&sum, &matrix, NULL, &a->exec));
 }
 
 /* Chunks */
@@ -154,9 +153,9 @@ static int read_file(struct allreduce *a, struct input *input, unsigned rank, st
 	if (code == EXIT_OK && input->given[rank] == NULL)
 		code = fail_memory(error);
 	if (code == EXIT_OK) {
-		const struct mxfp_accumulate_options options = {.exec = &a->exec};
+		const struct mxfp_result sum = mxfp_to_numbers(MXFP_FORMAT_F32, input->given[rank]);
 
-		must_succeed(mxfp_accumulate(&operand.matrix, input->given[rank], MXFP_FORMAT_F32, 0, &options));
+		must_succeed(mxfp_accumulate(&sum, &operand.matrix, NULL, &a->exec));
 	}
 	operand_free(&operand);
 	return code;
@@ -298,7 +297,6 @@ static void member_contribute(struct member *m, const struct allreduce *a, enum 
 static void member_sum(struct member *m, const struct allreduce *a, enum mxfp_format payload, unsigned step,
                        struct mail *mail)
 {
-	const struct mxfp_accumulate_options options = {.exec = &a->exec};
 	const bool direct = payload == MXFP_FORMAT_F32 || payload == MXFP_FORMAT_BF16;
 	const size_t n = chunk_length(a, m->rank), bytes = bytes_of(payload, n);
 	const void *src[RANKS_MAX];
@@ -309,8 +307,7 @@ static void member_sum(struct member *m, const struct allreduce *a, enum mxfp_fo
 		if (!direct)
 			decode(a, payload, m->decoded + r * n, m->in + r * bytes, n);
 	}
-	must_succeed(mxfp_reduce(m->sum, MXFP_FORMAT_F32, src, direct ? payload : MXFP_FORMAT_F32, a->exchange.n_ranks, n,
-	                         &options));
+	must_succeed(mxfp_sum_arrays(m->sum, MXFP_FORMAT_F32, src, a->exchange.n_ranks, direct ? payload : MXFP_FORMAT_F32, n, NULL, &a->exec));
 	encode_with_feedback(a, payload, m->coded_sum, m->sum, m->sum_residual, n, chunk_start(a, m->rank),
 	                     stream_of(a, step, a->exchange.n_ranks));
 	for (unsigned r = 0; r < a->exchange.n_ranks; r++) {

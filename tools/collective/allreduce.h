@@ -3,7 +3,7 @@
  * The sum of numbers that ranks hold, on every rank, with a payload of few bits: reduce-scatter and all-gather.
  *
  * Rank o owns chunk o of the numbers. Every rank encodes its numbers in the payload's format, chunk by chunk, and sends
- * each to its owner. The owner decodes what came, its own part too, and sums by mxfp_reduce() in the order of the
+ * each to its owner. The owner decodes what came, its own part too, and sums by mxfp_sum_arrays() in the order of the
  * ranks, whatever the order of arrival. It encodes the sum and sends the codes to all, itself too, and all decode the
  * same codes: the result has the same bits on every rank. Chunks are whole blocks of 32, so it does not depend on
  * who owns what either.

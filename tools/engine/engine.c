@@ -11,12 +11,11 @@ unsigned engine_sub_arrays(int split)
 	return 1U << split;
 }
 
-struct mxfp_gemm_options engine_options(const struct engine_report *report, int split)
+struct mxfp_gemm_options engine_options(int split)
 {
 	return (struct mxfp_gemm_options){
+		.size = sizeof(struct mxfp_gemm_options),
 		.pass_k = WHOLE_PASS / engine_sub_arrays(split),
-		.c_format = report->c,
-		.exec = &report->exec,
 	};
 }
 
@@ -38,15 +37,17 @@ static int make_products(struct engine_report *r, struct error *error)
 
 	r->products = calloc(load->n_items + 1, sizeof *r->products);
 	r->matrices = calloc(2 * load->n_items + 1, sizeof *r->matrices);
-	if (r->products == NULL || r->matrices == NULL)
+	r->results = calloc(load->n_items + 1, sizeof *r->results);
+	if (r->products == NULL || r->matrices == NULL || r->results == NULL)
 		return fail_memory(error);
 	for (size_t i = 0; i < load->n_items; i++) {
 		const struct workload_item *item = &load->items[i];
 		struct mxfp_matrix *a = &r->matrices[2 * i], *w = &r->matrices[2 * i + 1];
 
-		*a = (struct mxfp_matrix){.format = r->a, .rows = item->m, .cols = item->k};
-		*w = (struct mxfp_matrix){.format = r->w, .rows = item->n, .cols = item->k, .sparsity = r->sparsity};
-		r->products[i] = (struct mxfp_product){.size = sizeof *r->products, .a = a, .w = w};
+		*a = (struct mxfp_matrix){.size = sizeof(struct mxfp_matrix), .format = r->a, .rows = item->m, .cols = item->k};
+		*w = (struct mxfp_matrix){.size = sizeof(struct mxfp_matrix), .format = r->w, .rows = item->n, .cols = item->k, .sparsity = r->sparsity};
+		r->results[i] = mxfp_to_numbers(r->c, NULL);
+		r->products[i] = (struct mxfp_product){.size = sizeof *r->products, .c = &r->results[i], .a = a, .w = w};
 	}
 	return EXIT_OK;
 }
@@ -71,8 +72,9 @@ int engine_estimate(struct engine_report *r, struct error *error)
 
 	for (int s = 0; s < N_SPLITS && code == EXIT_OK; s++) {
 		struct mxfp_engine *engine = &r->splits[s];
-		const struct mxfp_gemm_options options = engine_options(r, s);
+		const struct mxfp_gemm_options options = engine_options(s);
 
+		engine->size = sizeof *engine;
 		engine->chip = &r->chip;
 		engine->cores = r->cores;
 		engine->n_busy = (size_t)r->cores * engine_sub_arrays(s);
@@ -80,7 +82,7 @@ int engine_estimate(struct engine_report *r, struct error *error)
 		engine->busy = calloc(engine->n_busy, sizeof *engine->busy);
 		if (engine->places == NULL || engine->busy == NULL)
 			return fail_memory(error);
-		enum mxfp_status status = mxfp_engine_estimate(r->products, n, &options, engine);
+		enum mxfp_status status = mxfp_engine_estimate(engine, NULL, r->products, n, &options);
 		code = status == MXFP_OK ? EXIT_OK : fail_status(r, status, error);
 	}
 	return code;
@@ -90,6 +92,7 @@ void engine_free(struct engine_report *r)
 {
 	free(r->products);
 	free(r->matrices);
+	free(r->results);
 	for (int s = 0; s < N_SPLITS; s++) {
 		free(r->splits[s].places);
 		free(r->splits[s].busy);

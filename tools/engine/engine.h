@@ -32,6 +32,7 @@ struct engine_report {
 	/* Set by engine_estimate() and engine_run(). */
 	struct mxfp_product *products;
 	struct mxfp_matrix *matrices; /* A and W of each */
+	struct mxfp_result *results;  /* C of each */
 	struct mxfp_engine splits[N_SPLITS];
 	bool ran;
 	struct engine_run runs[N_SPLITS];
@@ -39,7 +40,7 @@ struct engine_report {
 
 /* Return the sub-arrays per core, and the options, of a split. */
 unsigned engine_sub_arrays(int split);
-struct mxfp_gemm_options engine_options(const struct engine_report *report, int split);
+struct mxfp_gemm_options engine_options(int split);
 
 /* Makes the accounts of all splits. EXIT_USAGE: the chip cannot run the formats, or sizes overflow; EXIT_MEMORY. */
 int engine_estimate(struct engine_report *report, struct error *error);

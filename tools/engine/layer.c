@@ -88,7 +88,7 @@ static uint64_t matrix_bytes(enum mxfp_format format, uint64_t rows, uint64_t co
 
 	if (mxfp_format_get_info(format)->storage_bytes != 0)
 		return multiply(multiply(rows, cols), mxfp_format_get_info(format)->storage_bytes);
-	if (rows > SIZE_MAX || cols > SIZE_MAX || mxfp_blocks_size(format, (size_t)rows, (size_t)cols, &sizes) != MXFP_OK)
+	if (rows > SIZE_MAX || cols > SIZE_MAX || mxfp_blocks_size(&sizes, format, (size_t)rows, (size_t)cols) != MXFP_OK)
 		return UINT64_MAX;
 	return add(sizes.codes_bytes, sizes.scales_bytes);
 }
@@ -195,16 +195,16 @@ static size_t quantize(struct build *b, enum part part, enum mxfp_format format,
 static uint64_t product_cycles(struct build *b, uint64_t m, uint64_t n, uint64_t k, enum mxfp_format a,
                                enum mxfp_format w)
 {
-	const struct mxfp_matrix left = {.format = a, .rows = (size_t)m, .cols = (size_t)k};
-	const struct mxfp_matrix right = {.format = w, .rows = (size_t)n, .cols = (size_t)k};
-	const struct mxfp_product products[2] = {{.a = &left, .w = &right}, {.a = &left, .w = &right}};
+	const struct mxfp_matrix left = {.size = sizeof left, .format = a, .rows = (size_t)m, .cols = (size_t)k};
+	const struct mxfp_matrix right = {.size = sizeof right, .format = w, .rows = (size_t)n, .cols = (size_t)k};
+	const struct mxfp_product products[2] = {{.size = sizeof(struct mxfp_product), .a = &left, .w = &right}, {.size = sizeof(struct mxfp_product), .a = &left, .w = &right}};
 	struct mxfp_engine_place places[2];
 	uint64_t busy[1], cycles[2] = {0, 0};
 	struct mxfp_engine engine = {
-		.chip = &b->setup->chip, .cores = 1, .places = places, .busy = busy, .n_busy = 1};
+		.size = sizeof engine, .chip = &b->setup->chip, .cores = 1, .places = places, .busy = busy, .n_busy = 1};
 
 	for (size_t i = 0; i < 2 && b->code == EXIT_OK; i++) {
-		const enum mxfp_status status = mxfp_engine_estimate(products, i + 1, NULL, &engine);
+		const enum mxfp_status status = mxfp_engine_estimate(&engine, NULL, products, i + 1, NULL);
 
 		cycles[i] = engine.cycles;
 		if (status == MXFP_ERR_FORMAT)

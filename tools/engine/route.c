@@ -18,12 +18,7 @@ struct experts {
 
 static uint64_t draw(uint64_t seed, uint64_t token, uint64_t j)
 {
-	const uint32_t counter[4] = {(uint32_t)token, (uint32_t)(token >> 32), (uint32_t)j, (uint32_t)(j >> 32)};
-	const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
-	uint32_t words[4];
-
-	mxfp_philox4x32_10(counter, key, words);
-	return words[0] | (uint64_t)words[1] << 32;
+	return mxfp_philox_word(seed, j, 4 * token) | (uint64_t)mxfp_philox_word(seed, j, 4 * token + 1) << 32;
 }
 
 /* Returns the expert that the number `at`, below the sum of the weights left, selects. */

@@ -168,7 +168,7 @@ static int print_runs(const struct engine_report *r, FILE *file, struct error *e
 	for (size_t i = 0; i < table.n_columns; i++)
 		table_cell(&table, "%s", heading[i]);
 	for (int s = 0; s < N_SPLITS; s++) {
-		table_cell(&table, "pass_k %u", engine_options(r, s).pass_k);
+		table_cell(&table, "pass_k %u", engine_options(s).pass_k);
 		table_cell(&table, "%.3f", 1e3 * r->runs[s].seconds);
 		table_cell(&table, "%.4g", 2e-9 * (double)r->splits[s].macs / r->runs[s].seconds);
 		table_cell(&table, "%016" PRIx64, r->runs[s].hash);

@@ -32,7 +32,7 @@ static size_t layer_bytes(const struct network *network, size_t capacity)
 
 	if (attention_cache_format(network) != MXFP_FORMAT_F32)
 		return attention_blocks_bytes(network, capacity);
-	return mxfp_attention_cache_size(&cache, &bytes) == MXFP_OK ? bytes : 0;
+	return mxfp_attention_cache_size(&bytes, &cache) == MXFP_OK ? bytes : 0;
 }
 
 size_t attention_cache_bytes(const struct network *network, size_t capacity)
@@ -59,26 +59,28 @@ static int run_numbers(struct network *network, size_t layer, const struct netwo
 	const struct shape *s = &network->shape;
 	const size_t kv_cols = s->kv_heads * s->head_cols, cols = s->heads * s->head_cols;
 	const double operations = 2 * 2 * (double)cols * keys_seen(piece, s->windows[layer]);
-	const float scale = (float)(1 / sqrt((double)s->head_cols));
 	struct mxfp_attention_cache cache = numbers(network, network->slots[piece->slot].capacity);
 	const struct mxfp_attention_options options = {
-		.scale = &scale,
+		.size = sizeof options,
+		.scale = mxfp_some((float)(1 / sqrt((double)s->head_cols))),
 		.window = s->windows[layer],
 		.sinks = network->layers[layer].sinks,
-		.exec = work_exec(network, LIKE_OPERATIONS * operations),
 	};
+	const struct mxfp_exec *exec = work_exec(network, LIKE_OPERATIONS * operations);
+	const struct mxfp_matrix keys = mxfp_numbers(MXFP_FORMAT_F32, piece->n, kv_cols, network->k + row * kv_cols);
+	const struct mxfp_matrix values = mxfp_numbers(MXFP_FORMAT_F32, piece->n, kv_cols, network->v + row * kv_cols);
+	const struct mxfp_matrix queries = mxfp_numbers(MXFP_FORMAT_F32, piece->n, cols, network->q + row * cols);
+	const struct mxfp_result sums = mxfp_to_numbers(MXFP_FORMAT_F32, network->sums + row * cols);
 	size_t bytes;
 
 	cache.memory = memory;
 	cache.memory_bytes = layer_bytes(network, cache.capacity);
-	must_succeed(mxfp_attention_workspace_size(&cache, s->heads, piece->first, piece->n, &options, &bytes));
+	must_succeed(mxfp_attention_workspace_size(&bytes, &cache, piece->first, s->heads, piece->n, &options, exec));
 	void *workspace = scratch_take(network, SCRATCH_WORKSPACE, bytes);
 	if (workspace == NULL)
 		return fail_memory(error);
-	must_succeed(mxfp_attention_store(&cache, piece->first, piece->n, network->k + row * kv_cols, network->v + row * kv_cols, 0,
-	                                  options.exec));
-	must_succeed(mxfp_attention(network->sums + row * cols, 0, network->q + row * cols, 0, s->heads, &cache, piece->first,
-	                            piece->n, &options, workspace, bytes));
+	must_succeed(mxfp_attention_store(&cache, piece->first, &keys, &values, exec));
+	must_succeed(mxfp_attention(&sums, &queries, &cache, piece->first, &options, workspace, bytes, exec));
 	network->done[network->at][NETWORK_ATTENTION].operations += operations;
 	network->done[network->at][NETWORK_ATTENTION].bytes +=
 		2 * (double)kv_cols * (double)(piece->first + piece->n) * sizeof(float);

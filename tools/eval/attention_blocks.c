@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/library.h"
 #include "base/must_succeed.h"
 #include "eval/network_parts.h"
 
@@ -29,6 +30,9 @@ struct tile {
 
 /* As many heads make a group as take at most this for scores and decoded values, but at least one. */
 enum { GROUP_BYTES = 1 << 24 };
+
+/* What exp takes, in multiplications. */
+enum { EXP_OPERATIONS = 50 };
 
 /* What queries and probabilities become. */
 static enum mxfp_format query_format(const struct network *network)
@@ -51,7 +55,7 @@ static struct mxfp_sizes blocks_size(const struct network *network, size_t token
 	const struct shape *s = &network->shape;
 	struct mxfp_sizes size;
 
-	must_succeed(mxfp_blocks_size(attention_cache_format(network), tokens * s->kv_heads, s->head_cols, &size));
+	must_succeed(mxfp_blocks_size(&size, attention_cache_format(network), tokens * s->kv_heads, s->head_cols));
 	return size;
 }
 
@@ -69,7 +73,7 @@ static struct cache cache_of(const struct network *network, uint8_t *memory, siz
 {
 	const struct mxfp_sizes size = blocks_size(network, capacity);
 	struct mxfp_blocks keys = {
-		.format = attention_cache_format(network),
+		.size = sizeof keys, .format = attention_cache_format(network),
 		.rows = capacity * network->shape.kv_heads,
 		.cols = network->shape.head_cols,
 		.codes = memory,
@@ -104,7 +108,7 @@ static struct mxfp_matrix head_blocks(const struct network *network, const struc
 	struct mxfp_matrix matrix = linear_blocks(blocks, tile->first_key * heads + head, tile->cols);
 	struct mxfp_sizes size;
 
-	must_succeed(mxfp_blocks_size(blocks->format, 1, blocks->cols, &size));
+	must_succeed(mxfp_blocks_size(&size, blocks->format, 1, blocks->cols));
 	matrix.stride = heads * size.codes_row_bytes;
 	matrix.scales_stride = heads * size.scales_row_bytes;
 	return matrix;
@@ -171,6 +175,7 @@ static struct mxfp_matrix columns(const float *x, size_t rows, size_t cols)
 struct group {
 	struct mxfp_product *products;
 	struct mxfp_matrix *matrices; /* two for each */
+	struct mxfp_result *results;
 	size_t n;
 };
 
@@ -178,10 +183,11 @@ static bool take_group(struct network *network, const struct tile *tile, struct 
 {
 	group->n = 0;
 	group->products = scratch_take(network, SCRATCH_PRODUCTS,
-	                               tile->heads * (sizeof *group->products + 2 * sizeof *group->matrices));
+	                               tile->heads * (sizeof *group->products + 2 * sizeof *group->matrices + sizeof *group->results));
 	if (group->products == NULL)
 		return false;
 	group->matrices = (struct mxfp_matrix *)(void *)(group->products + tile->heads);
+	group->results = (struct mxfp_result *)(void *)(group->matrices + 2 * tile->heads);
 	return true;
 }
 
@@ -191,12 +197,14 @@ static void add_product(struct group *group, float *c, struct mxfp_matrix a, str
 
 	matrices[0] = a;
 	matrices[1] = w;
-	group->products[group->n++] = (struct mxfp_product){
+	group->results[group->n] = mxfp_to_numbers(MXFP_FORMAT_F32, c);
+	group->products[group->n] = (struct mxfp_product){
 		.size = sizeof *group->products,
+		.c = &group->results[group->n],
 		.a = &matrices[0],
 		.w = &matrices[1],
-		.c = c,
 	};
+	group->n++;
 }
 
 static int run_group(struct network *network, const struct group *group, enum mxfp_format a_format, struct error *error)
@@ -232,7 +240,7 @@ static void decode_values(struct network *network, const struct tile *tile, size
 	const double begun = clock_seconds();
 	const struct mxfp_matrix blocks = head_blocks(network, tile, &tile->cache->values, head);
 
-	must_succeed(mxfp_dequantize(&blocks, values, MXFP_FORMAT_F32, 0, &network->exec));
+	must_succeed(dense_dequantize(values, MXFP_FORMAT_F32, &blocks, &network->exec));
 	work_end(network, NETWORK_QUANTIZE, begun);
 }
 
@@ -276,17 +284,16 @@ static int softmax(struct network *network, const struct layer *layer, const str
 	const double begun = clock_seconds();
 	const struct shape *s = &network->shape;
 	const size_t rows = tile->heads * (s->heads / s->kv_heads) * tile->n;
-	const float scale = (float)(1 / sqrt((double)s->head_cols));
-	const struct mxfp_row_input src = {.data = scores, .format = MXFP_FORMAT_F32};
-	const struct mxfp_row_output dst = {.data = scores, .format = MXFP_FORMAT_F32};
-	struct mxfp_row_input mask = {.data = NULL, .format = MXFP_FORMAT_F32};
+	const struct mxfp_matrix src = mxfp_numbers(MXFP_FORMAT_F32, rows, tile->cols, scores);
+	const struct mxfp_result dst = mxfp_to_numbers(MXFP_FORMAT_F32, scores);
+	struct mxfp_matrix mask = mxfp_numbers(MXFP_FORMAT_F32, tile->n, tile->cols, NULL);
 	struct mxfp_softmax_options options = {
-		.scale = &scale,
+		.size = sizeof options,
+		.scale = mxfp_some((float)(1 / sqrt((double)s->head_cols))),
 		.head_rows = tile->n,
 		.causal = true,
 		.causal_offset = (ptrdiff_t)(tile->position - tile->first_key),
 		.sinks = layer->sinks != NULL ? layer->sinks + tile->first_head * (s->heads / s->kv_heads) : NULL,
-		.exec = work_exec(network, 50.0 * (double)(rows * tile->cols)), /* exp */
 	};
 
 	if (window > 0 && tile->first_key + tile->cols > window) {
@@ -294,9 +301,8 @@ static int softmax(struct network *network, const struct layer *layer, const str
 		if (mask.data == NULL)
 			return fail_memory(error);
 		options.mask = &mask;
-		options.mask_rows = tile->n;
 	}
-	must_succeed(mxfp_softmax(&dst, &src, rows, tile->cols, &options));
+	must_succeed(mxfp_softmax(&dst, &src, &options, work_exec(network, EXP_OPERATIONS * (double)(rows * tile->cols))));
 	work_end(network, NETWORK_ATTENTION, begun);
 	return EXIT_OK;
 }

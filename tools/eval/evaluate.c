@@ -13,6 +13,7 @@
 #include "base/byte_order.h"
 #include "base/clock.h"
 #include "base/must_succeed.h"
+#include "internal.h"
 #include "mxfp/exec.h"
 
 /* Of logits that are scored or kept at once. */

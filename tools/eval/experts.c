@@ -68,15 +68,14 @@ static void weigh(struct network *network, const struct routes *r, size_t tokens
 {
 	const struct shape *s = &network->shape;
 	const size_t k = s->experts_per_token;
-	const struct mxfp_softmax_options options = {.exec = &network->exec};
 	float *all = s->normalized ? r->weights : r->logits;
-	const struct mxfp_row_input src = {.data = all, .format = MXFP_FORMAT_F32};
-	const struct mxfp_row_output dst = {.data = all, .format = MXFP_FORMAT_F32};
+	const struct mxfp_matrix src = mxfp_numbers(MXFP_FORMAT_F32, tokens, s->normalized ? k : s->experts, all);
+	const struct mxfp_result dst = mxfp_to_numbers(MXFP_FORMAT_F32, all);
 
 	for (size_t i = 0; i < tokens; i++)
 		for (size_t j = 0; s->normalized && j < k; j++)
 			r->weights[i * k + j] = r->logits[i * s->experts + r->chosen[i * k + j]];
-	must_succeed(mxfp_softmax(&dst, &src, tokens, s->normalized ? k : s->experts, &options));
+	must_succeed(mxfp_softmax(&dst, &src, NULL, &network->exec));
 	for (size_t i = 0; i < tokens; i++)
 		for (size_t j = 0; !s->normalized && j < k; j++)
 			r->weights[i * k + j] = r->logits[i * s->experts + r->chosen[i * k + j]];
@@ -117,12 +116,13 @@ static int multiply(struct network *network, const struct layer *layer, const st
 {
 	const size_t experts = network->shape.experts;
 	struct mxfp_product *products = scratch_take(network, SCRATCH_PRODUCTS,
-	                                             experts * (sizeof *products + 2 * sizeof(struct mxfp_matrix)));
+	                                             experts * (sizeof *products + 2 * sizeof(struct mxfp_matrix) + sizeof(struct mxfp_result)));
 	size_t n = 0;
 
 	if (products == NULL)
 		return fail_memory(error);
 	struct mxfp_matrix *matrices = (struct mxfp_matrix *)(void *)(products + experts);
+	struct mxfp_result *results = (struct mxfp_result *)(void *)(matrices + 2 * experts);
 	for (size_t e = 0; e < experts; e++) {
 		const struct linear *linear = linear_of(&layer->experts[e], projection);
 		const size_t first = r->starts[e], rows = r->starts[e + 1] - first;
@@ -132,7 +132,8 @@ static int multiply(struct network *network, const struct layer *layer, const st
 			continue;
 		matrix[0] = in_blocks ? linear_blocks(&inputs->blocks, first, rows)
 		                      : linear_numbers(inputs->x + first * inputs->cols, rows, inputs->cols, 0);
-		products[n] = (struct mxfp_product){.size = sizeof *products, .a = &matrix[0], .c = c + first * linear->n};
+		results[n] = mxfp_to_numbers(MXFP_FORMAT_F32, c + first * linear->n);
+		products[n] = (struct mxfp_product){.size = sizeof *products, .c = &results[n], .a = &matrix[0]};
 		linear_set_w(&products[n], linear);
 		if (gate != NULL) {
 			matrix[1] = linear_numbers(gate + first * linear->n, rows, linear->n, 0);
@@ -177,18 +178,18 @@ static int project(struct network *network, const struct layer *layer, const str
 static void gate_clamped(struct network *network, float *y, const float *gate, const float *up, size_t rows)
 {
 	const double begun = clock_seconds();
-	const struct mxfp_row_input gates = {.data = gate, .format = MXFP_FORMAT_F32};
-	const struct mxfp_row_input ups = {.data = up, .format = MXFP_FORMAT_F32};
-	const struct mxfp_row_output dst = {.data = y, .format = MXFP_FORMAT_F32};
-	const struct mxfp_gate_options options = {
-		.parameter = &clamped_alpha,
-		.limit = &network->shape.clamp,
+	const size_t cols = network->shape.expert_cols;
+	const struct mxfp_matrix gates = mxfp_numbers(MXFP_FORMAT_F32, rows, up != NULL ? cols : 2 * cols, gate);
+	const struct mxfp_matrix ups = mxfp_numbers(MXFP_FORMAT_F32, rows, cols, up);
+	const struct mxfp_result dst = mxfp_to_numbers(MXFP_FORMAT_F32, y);
+	const struct mxfp_glu_options options = {
+		.size = sizeof options,
+		.parameter = mxfp_some(clamped_alpha),
+		.limit = mxfp_some(network->shape.clamp),
 		.up_plus_one = true,
-		.exec = &network->exec,
 	};
 
-	must_succeed(mxfp_gate(MXFP_FUNCTION_SILU, &dst, &gates, up != NULL ? &ups : NULL, rows, network->shape.expert_cols,
-	                       &options));
+	must_succeed(mxfp_glu(&dst, MXFP_FUNCTION_SILU, &gates, up != NULL ? &ups : NULL, &options, &network->exec));
 	work_end(network, NETWORK_VECTOR, begun);
 }
 
@@ -233,8 +234,8 @@ static int add_shared(struct network *network, const struct layer *layer, size_t
 	struct inputs gated = {.x = network->gate, .rows = rows, .cols = s->shared_cols};
 	float *shares = scratch_take(network, SCRATCH_UPS, rows * sizeof *shares);
 	float *downs = scratch_take(network, SCRATCH_DOWNS, rows * s->hidden * sizeof *downs);
-	const struct mxfp_row_output dst = {.data = shares, .format = MXFP_FORMAT_F32};
-	const struct mxfp_apply_options options = {.exec = &network->exec};
+	const struct mxfp_matrix src = mxfp_numbers(MXFP_FORMAT_F32, 1, rows, shares);
+	const struct mxfp_result dst = mxfp_to_numbers(MXFP_FORMAT_F32, shares);
 	const struct result first[] = {
 		{.linear = &layer->shared_router, .c = shares},
 		{.linear = &layer->up, .c = network->up},
@@ -252,7 +253,7 @@ static int add_shared(struct network *network, const struct layer *layer, size_t
 	if (code != EXIT_OK)
 		return code;
 	const double begun = clock_seconds();
-	must_succeed(mxfp_apply(MXFP_FUNCTION_SIGMOID, &dst, shares, MXFP_FORMAT_F32, 0, 1, rows, &options));
+	must_succeed(mxfp_function_apply(&dst, MXFP_FUNCTION_SIGMOID, &src, NULL, &network->exec));
 	for (size_t i = 0; i < rows; i++)
 		add_weighted(sums + i * s->hidden, downs + i * s->hidden, shares[i], s->hidden);
 	work_end(network, NETWORK_VECTOR, begun);
@@ -263,8 +264,8 @@ int experts_run(struct network *network, const struct layer *layer, size_t rows,
 {
 	const struct shape *s = &network->shape;
 	struct inputs h = {.x = network->h, .rows = rows, .cols = s->hidden};
-	const struct mxfp_row_input x = {.data = network->x, .format = MXFP_FORMAT_F32};
-	const struct mxfp_row_output dst = {.data = network->x, .format = MXFP_FORMAT_F32};
+	const struct mxfp_matrix x = mxfp_numbers(MXFP_FORMAT_F32, rows, s->hidden, network->x);
+	const struct mxfp_result dst = mxfp_to_numbers(MXFP_FORMAT_F32, network->x);
 	struct routes r;
 
 	if (!take_routes(network, &r, rows))
@@ -301,9 +302,9 @@ int experts_run(struct network *network, const struct layer *layer, size_t rows,
 		code = add_shared(network, layer, rows, gathered, error);
 	if (code != EXIT_OK)
 		return code;
-	const struct mxfp_row_input sums = {.data = gathered, .format = MXFP_FORMAT_F32};
+	const struct mxfp_matrix sums = mxfp_numbers(MXFP_FORMAT_F32, rows, s->hidden, gathered);
 	begun = clock_seconds();
-	must_succeed(mxfp_add(&dst, &x, &sums, rows, s->hidden, &network->exec));
+	must_succeed(mxfp_rows_add(&dst, &x, &sums, NULL, &network->exec));
 	work_end(network, NETWORK_VECTOR, begun);
 	return EXIT_OK;
 }

@@ -14,15 +14,14 @@ enum { LOGITS_BYTES = 1 << 25 }; /* of logits that are computed at once, unless 
 static void normalize(struct network *network, float *y, const float *x, const float *weight, size_t rows, size_t cols)
 {
 	const double begun = clock_seconds();
-	const struct mxfp_row_input src = {.data = x, .format = MXFP_FORMAT_F32}, weights = {.data = weight};
-	const struct mxfp_row_output dst = {.data = y, .format = MXFP_FORMAT_F32};
+	const struct mxfp_matrix src = mxfp_numbers(MXFP_FORMAT_F32, rows, cols, x);
+	const struct mxfp_matrix weights = mxfp_numbers(MXFP_FORMAT_F32, 1, cols, weight);
+	const struct mxfp_result dst = mxfp_to_numbers(MXFP_FORMAT_F32, y);
 	const struct mxfp_norm_options options = {
-		.epsilon = network->shape.epsilon,
-		.weight = &weights,
-		.exec = &network->exec,
+		.size = sizeof options, .epsilon = network->shape.epsilon, .weight = &weights,
 	};
 
-	must_succeed(mxfp_rms_norm(&dst, &src, rows, cols, &options));
+	must_succeed(mxfp_rms_norm(&dst, &src, &options, &network->exec));
 	work_end(network, NETWORK_VECTOR, begun);
 }
 
@@ -31,18 +30,18 @@ static void rotate(struct network *network, float *x, size_t rows, size_t heads)
 {
 	const double begun = clock_seconds();
 	const struct shape *s = &network->shape;
-	const struct mxfp_row_input src = {.data = x, .format = MXFP_FORMAT_F32};
-	const struct mxfp_row_output dst = {.data = x, .format = MXFP_FORMAT_F32};
-	const struct mxfp_rotate_options options = {
+	const struct mxfp_matrix src = mxfp_numbers(MXFP_FORMAT_F32, rows, heads * s->head_cols, x);
+	const struct mxfp_result dst = mxfp_to_numbers(MXFP_FORMAT_F32, x);
+	const struct mxfp_rotary_options options = {
+		.size = sizeof options,
 		.head_cols = s->head_cols,
 		.rotary_cols = s->rotary_cols,
 		.interleaved = s->interleaved,
 		.positions = network->positions,
-		.attention_factor = &s->attention_factor,
-		.exec = &network->exec,
+		.attention_factor = mxfp_some(s->attention_factor),
 	};
 
-	must_succeed(mxfp_rotate(&dst, &src, s->frequencies, rows, heads * s->head_cols, &options));
+	must_succeed(mxfp_rotary(&dst, &src, s->frequencies, &options, &network->exec));
 	work_end(network, NETWORK_VECTOR, begun);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/interrupt.h"
+#include "base/library.h"
 #include "base/must_succeed.h"
 #include "eval/network_parts.h"
 
@@ -28,7 +29,7 @@ void work_end(struct network *network, enum network_work work, double begun)
 
 struct mxfp_matrix linear_numbers(const float *x, size_t rows, size_t cols, size_t stride)
 {
-	return (struct mxfp_matrix){.format = MXFP_FORMAT_F32, .rows = rows, .cols = cols, .data = x, .stride = stride};
+	return (struct mxfp_matrix){.size = sizeof(struct mxfp_matrix), .format = MXFP_FORMAT_F32, .rows = rows, .cols = cols, .data = x, .stride = stride};
 }
 
 struct mxfp_matrix linear_blocks(const struct mxfp_blocks *blocks, size_t first, size_t rows)
@@ -36,7 +37,7 @@ struct mxfp_matrix linear_blocks(const struct mxfp_blocks *blocks, size_t first,
 	struct mxfp_matrix matrix = mxfp_blocks_matrix(blocks);
 	struct mxfp_sizes size;
 
-	must_succeed(mxfp_blocks_size(blocks->format, rows, blocks->cols, &size));
+	must_succeed(mxfp_blocks_size(&size, blocks->format, rows, blocks->cols));
 	matrix.rows = rows;
 	matrix.data = (const uint8_t *)blocks->codes + first * size.codes_row_bytes;
 	matrix.scales = (const uint8_t *)blocks->scales + first * size.scales_row_bytes;
@@ -44,45 +45,42 @@ struct mxfp_matrix linear_blocks(const struct mxfp_blocks *blocks, size_t first,
 }
 
 /* How activations become blocks. NVFP4: the tensor scale is 1, whatever else is in the batch. */
-static struct mxfp_quantize_options activation_options(enum mxfp_rule rule, const struct mxfp_exec *exec)
+static struct mxfp_quantize_options activation_options(enum mxfp_rule rule)
 {
-	static const float unscaled = 0;
-
 	return (struct mxfp_quantize_options){
-		.rule = rule,
-		.tensor_amax = &unscaled,
-		.exec = exec,
+		.size = sizeof(struct mxfp_quantize_options), .rule = rule, .tensor_amax = mxfp_some(0),
 	};
 }
 
 void linear_quantize_into(struct network *network, struct mxfp_blocks *blocks, const float *x)
 {
 	const double begun = clock_seconds();
-	const struct mxfp_quantize_options options = activation_options(network->options.activation_rule, &network->exec);
+	const struct mxfp_quantize_options options = activation_options(network->options.activation_rule);
 
-	must_succeed(mxfp_quantize(blocks, x, MXFP_FORMAT_F32, 0, &options));
+	must_succeed(dense_quantize(blocks, MXFP_FORMAT_F32, x, &options, &network->exec));
 	work_end(network, NETWORK_QUANTIZE, begun);
 }
 
 void network_round_inputs(enum mxfp_format format, enum mxfp_rule rule, float *x, size_t rows, size_t cols,
                           const struct mxfp_exec *exec)
 {
-	const struct mxfp_fake_output output = {.data = x, .format = MXFP_FORMAT_F32};
-	const struct mxfp_quantize_options options = activation_options(rule, exec);
+	const struct mxfp_result to = mxfp_to_numbers(MXFP_FORMAT_F32, x);
+	const struct mxfp_matrix from = mxfp_numbers(MXFP_FORMAT_F32, rows, cols, x);
+	const struct mxfp_quantize_options options = activation_options(rule);
 
-	must_succeed(mxfp_fake_quantize(format, &output, x, MXFP_FORMAT_F32, 0, rows, cols, &options));
+	must_succeed(mxfp_fake_quantize(&to, format, &from, &options, exec));
 }
 
 int linear_quantize(struct network *network, struct inputs *inputs, enum mxfp_format format, struct error *error)
 {
 	struct mxfp_sizes size;
 
-	must_succeed(mxfp_blocks_size(format, inputs->rows, inputs->cols, &size));
+	must_succeed(mxfp_blocks_size(&size, format, inputs->rows, inputs->cols));
 	uint8_t *memory = scratch_take(network, SCRATCH_BLOCKS, size.codes_bytes + size.scales_bytes);
 	if (memory == NULL)
 		return fail_memory(error);
 	inputs->blocks = (struct mxfp_blocks){
-		.format = format,
+		.size = sizeof(struct mxfp_blocks), .format = format,
 		.rows = inputs->rows,
 		.cols = inputs->cols,
 		.codes = memory,
@@ -113,7 +111,7 @@ static double bytes_of(const struct mxfp_product *product)
 		return (double)product->w_packed_bytes;
 	if (info->kind != MXFP_KIND_BLOCK)
 		return (double)w->rows * (double)w->cols * info->storage_bytes;
-	must_succeed(mxfp_blocks_size(w->format, w->rows, w->cols, &size));
+	must_succeed(mxfp_blocks_size(&size, w->format, w->rows, w->cols));
 	return (double)(size.codes_bytes + size.scales_bytes);
 }
 
@@ -144,18 +142,18 @@ int linear_products(struct network *network, const struct mxfp_product *products
 	const double begun = clock_seconds();
 	const struct network_done done = count(products, n);
 	const struct mxfp_gemm_options options = {
-		.a_format = a_format,
+		.size = sizeof options, .a_format = a_format,
 		.activation = activation,
-		.exec = work_exec(network, done.operations + 10 * done.bytes),
 	};
+	const struct mxfp_exec *exec = work_exec(network, done.operations + 10 * done.bytes);
 	struct network_done *sum = &network->done[network->at][work];
 	size_t bytes;
 
-	must_succeed(mxfp_gemm_workspace_size(products, n, &options, &bytes));
+	must_succeed(mxfp_gemm_workspace_size(&bytes, products, n, &options, exec));
 	void *workspace = scratch_take(network, SCRATCH_WORKSPACE, bytes);
 	if (workspace == NULL)
 		return fail_memory(error);
-	must_succeed(mxfp_gemm_grouped(products, n, &options, workspace, bytes));
+	must_succeed(mxfp_gemm_grouped(NULL, products, n, &options, workspace, bytes, exec));
 	sum->operations += done.operations;
 	sum->bytes += done.bytes;
 	work_end(network, work, begun);
@@ -169,6 +167,7 @@ static int multiply_in(struct network *network, struct inputs *inputs, enum mxfp
 	enum { RESULTS_MAX = 3 };
 	struct mxfp_product products[RESULTS_MAX];
 	struct mxfp_matrix gates[RESULTS_MAX], residuals[RESULTS_MAX], a;
+	struct mxfp_result c[RESULTS_MAX];
 	size_t used = 0;
 
 	if (a_format != MXFP_FORMAT_F32 && inputs->blocks.rows == 0) {
@@ -184,7 +183,8 @@ static int multiply_in(struct network *network, struct inputs *inputs, enum mxfp
 
 		if (r->linear->a_format != a_format)
 			continue;
-		products[used] = (struct mxfp_product){.size = sizeof *products, .a = &a, .c = r->c};
+		c[used] = mxfp_to_numbers(MXFP_FORMAT_F32, r->c);
+		products[used] = (struct mxfp_product){.size = sizeof *products, .c = &c[used], .a = &a};
 		linear_set_w(&products[used], r->linear);
 		if (r->gate != NULL) {
 			gates[used] = linear_numbers(r->gate, inputs->rows, r->linear->n, 0);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "base/must_succeed.h"
 #include "eval/network_parts.h"
 
@@ -56,8 +57,8 @@ int network_open(struct network **opened, const struct model *model, const struc
 		return fail_memory(error);
 	network->model = model;
 	network->options = *options;
-	network->exec.threads = options->threads;
-	network->one.threads = 1;
+	network->exec = (struct mxfp_exec){.size = sizeof network->exec, .threads = options->threads};
+	network->one = *ONE_THREAD;
 	int code = shape_read(&network->shape, model, error);
 	if (code == EXIT_OK)
 		code = take_rows(network, error);
@@ -398,7 +399,7 @@ int network_replace(struct network *network, size_t layer, const struct network_
 	struct mxfp_blocks copy = *blocks;
 	struct mxfp_sizes size;
 
-	must_succeed(mxfp_blocks_size(blocks->format, blocks->rows, blocks->cols, &size));
+	must_succeed(mxfp_blocks_size(&size, blocks->format, blocks->rows, blocks->cols));
 	uint8_t *memory = malloc(size.codes_bytes + size.scales_bytes + 1);
 	if (memory == NULL)
 		return fail_memory(error);

@@ -10,7 +10,7 @@
 #include "io/transfer.h"
 #include "model/quantized.h"
 #include "mxfp/gemm.h"
-#include "mxfp/vector.h"
+#include "mxfp/rows.h"
 
 /* A tensor of the model, of which rows are read: numbers, blocks, or numbers that become blocks. */
 struct weight {

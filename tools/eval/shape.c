@@ -485,7 +485,7 @@ static int set_rope_default(const struct reader *r)
 }
 
 /* Reads the kind of frequencies; *divisor is what kind `linear` divides them by. */
-static int read_rope_kind(const struct reader *r, const json_t *rope, struct mxfp_rotary_options *options,
+static int read_rope_kind(const struct reader *r, const json_t *rope, struct mxfp_frequency_options *options,
                           double *divisor)
 {
 	const char *type = json_string_value(json_object_get(rope, "rope_type"));
@@ -511,7 +511,7 @@ static int read_rope(const struct reader *r)
 	struct shape *s = r->shape;
 	const char *name;
 	const json_t *rope = find_rope(r, &name);
-	struct mxfp_rotary_options o = {.base = usual_theta};
+	struct mxfp_frequency_options o = {.size = sizeof o, .base = usual_theta};
 	double positions = (double)s->positions, share = 1, divisor = 1, given_factor = 0, times = 1, local = 0;
 	const struct {
 		const json_t *object;

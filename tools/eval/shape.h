@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "model/model.h"
-#include "mxfp/vector.h"
+#include "mxfp/rows.h"
 
 /* What layers of a family have besides those of a Llama. */
 enum {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "base/must_succeed.h"
 #include "eval/network_parts.h"
 #include "io/elements.h"
@@ -172,7 +173,7 @@ static int read_stored(struct loader *l, const struct weight *weight, uint64_t f
 	if (code != EXIT_OK)
 		return code;
 	linear->w = (struct mxfp_matrix){
-		.format = plain ? info->format : MXFP_FORMAT_F32,
+		.size = sizeof(struct mxfp_matrix), .format = plain ? info->format : MXFP_FORMAT_F32,
 		.rows = n,
 		.cols = cols,
 		.data = linear->memory,
@@ -189,7 +190,7 @@ static int read_stored(struct loader *l, const struct weight *weight, uint64_t f
 /* Rounds numbers to bf16, to nearest even. */
 static int round_to_bf16(struct loader *l, const struct weight *weight, struct linear *linear)
 {
-	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF, .exec = &l->network->exec};
+	const struct mxfp_convert_options options = {.size = sizeof options, .overflow = MXFP_OVERFLOW_OVF};
 	const size_t n = linear->w.rows * linear->w.cols, before = mxfp_format_get_info(linear->w.format)->storage_bytes;
 	void *rounded;
 
@@ -198,7 +199,7 @@ static int round_to_bf16(struct loader *l, const struct weight *weight, struct l
 	int code = take(l, &rounded, n * sizeof(uint16_t));
 	if (code != EXIT_OK)
 		return code;
-	must_succeed(mxfp_convert(rounded, MXFP_FORMAT_BF16, linear->memory, linear->w.format, n, &options));
+	must_succeed(mxfp_convert_array(rounded, MXFP_FORMAT_BF16, linear->memory, linear->w.format, n, &options, &l->network->exec));
 	free(linear->memory);
 	linear->memory = rounded;
 	linear->w.data = rounded;
@@ -214,7 +215,7 @@ static int read_blocks(struct loader *l, const struct weight *weight, uint64_t f
 	const struct network_options *o = &l->network->options;
 	const struct piece piece = {.row = first, .rows = n, .cols = (size_t)weight->cols};
 	struct mxfp_blocks blocks = {
-		.format = weight->is_quantized ? weight->quantized.choice.form->format : weight->entry->choice.format,
+		.size = sizeof blocks, .format = weight->is_quantized ? weight->quantized.choice.form->format : weight->entry->choice.format,
 		.rows = n,
 		.cols = piece.cols,
 	};
@@ -222,7 +223,7 @@ static int read_blocks(struct loader *l, const struct weight *weight, uint64_t f
 	uint64_t n_bytes;
 	int code;
 
-	if (mxfp_blocks_size(blocks.format, blocks.rows, blocks.cols, &size) != MXFP_OK)
+	if (mxfp_blocks_size(&size, blocks.format, blocks.rows, blocks.cols) != MXFP_OK)
 		return fail_memory(l->error);
 	code = take(l, &linear->memory, size.codes_bytes + size.scales_bytes);
 	if (code != EXIT_OK)
@@ -256,11 +257,11 @@ static size_t packed_more(const struct network *network)
    kernel has no other form. The rest is packed in each product. */
 static int pack(struct loader *l, struct linear *linear, size_t stored_bytes)
 {
-	const struct mxfp_gemm_options options = {.a_format = linear->a_format, .exec = &l->network->exec};
+	const struct mxfp_gemm_options options = {.size = sizeof options, .a_format = linear->a_format};
 	void *packed;
 	size_t bytes;
 
-	if (mxfp_pack_size(&linear->w, &options, &bytes) != MXFP_OK)
+	if (mxfp_pack_size(&bytes, &linear->w, &options, &l->network->exec) != MXFP_OK)
 		return EXIT_OK;
 	const size_t more = bytes > stored_bytes ? bytes - stored_bytes : 0;
 	if (more > l->network->packed_more)
@@ -269,7 +270,7 @@ static int pack(struct loader *l, struct linear *linear, size_t stored_bytes)
 	packed = pages_take(&l->network->pages, bytes);
 	if (packed == NULL)
 		return fail_memory(l->error);
-	must_succeed(mxfp_pack(packed, bytes, &linear->w, &options));
+	must_succeed(mxfp_pack(packed, bytes, &linear->w, &options, &l->network->exec));
 	free(linear->memory);
 	linear->memory = packed;
 	linear->packed_bytes = bytes;
@@ -313,7 +314,7 @@ static int read_linear(struct loader *l, struct linear *linear, const struct wei
 
 int weight_numbers(const struct weight *weight, uint64_t first, size_t n, float *x, struct error *error)
 {
-	const struct mxfp_exec one_thread = {.threads = 1};
+	const struct mxfp_exec one_thread = {.size = sizeof one_thread, .threads = 1};
 	const size_t cols = (size_t)weight->cols;
 	int code;
 
@@ -337,7 +338,7 @@ int weight_numbers(const struct weight *weight, uint64_t first, size_t n, float 
 	struct mxfp_sizes size;
 	uint64_t n_bytes;
 
-	if (mxfp_blocks_size(format, n, cols, &size) != MXFP_OK)
+	if (mxfp_blocks_size(&size, format, n, cols) != MXFP_OK)
 		return fail_memory(error);
 	uint8_t *memory = malloc(size.codes_bytes + size.scales_bytes + 1);
 	if (memory == NULL)
@@ -347,7 +348,7 @@ int weight_numbers(const struct weight *weight, uint64_t first, size_t n, float 
 	if (code == EXIT_OK) {
 		const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
 
-		must_succeed(mxfp_dequantize(&matrix, x, MXFP_FORMAT_F32, 0, &one_thread));
+		must_succeed(dense_dequantize(x, MXFP_FORMAT_F32, &matrix, &one_thread));
 	}
 	free(memory);
 	return code;

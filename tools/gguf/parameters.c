@@ -14,7 +14,7 @@
 
 #include "eval/shape.h"
 #include "model/allow.h"
-#include "mxfp/vector.h"
+#include "mxfp/rows.h"
 
 enum { KEY_BYTES = 128 };
 
@@ -236,7 +236,7 @@ static float factor_of(const struct shape_rope *rope, float frequency)
 
 int parameters_rope_factors(float **factors, const struct shape *shape, struct error *error)
 {
-	const struct mxfp_rotary_options o = {.base = shape->rope.base};
+	const struct mxfp_frequency_options o = {.size = sizeof o, .base = shape->rope.base};
 	const size_t n = shape->rotary_cols / 2;
 
 	*factors = NULL;

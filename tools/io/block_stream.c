@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/byte_order.h"
+#include "base/library.h"
 #include "mxfp.h"
 
 static const char *format_name(enum mxfp_format format)
@@ -28,7 +29,7 @@ static struct mxfp_sizes next_piece(struct block_stream *stream)
 		stream->rows = 1;
 		stream->piece_cols = left < BLOCK_STREAM_PIECE ? (size_t)left : BLOCK_STREAM_PIECE;
 	}
-	mxfp_blocks_size(stream->format, stream->rows, stream->piece_cols, &size);
+	mxfp_blocks_size(&size, stream->format, stream->rows, stream->piece_cols);
 	return size;
 }
 
@@ -65,7 +66,7 @@ static void end_piece(struct block_stream *stream)
 static struct mxfp_blocks piece_blocks(const struct block_stream *stream)
 {
 	return (struct mxfp_blocks){
-		.format = stream->format,
+		.size = sizeof(struct mxfp_blocks), .format = stream->format,
 		.rows = stream->rows,
 		.cols = stream->piece_cols,
 		.codes = stream->codes,
@@ -82,7 +83,7 @@ static int quantize_piece(struct block_stream *stream, const char *name, struct 
 	uint64_t first = UINT64_MAX;
 	const bool refuses = stream->non_finite == MXFP_NON_FINITE_ERROR; /* nothing of a refused piece is written */
 	const struct mxfp_quantize_options options = {
-		.rule = (enum mxfp_rule)stream->rule,
+		.size = sizeof options, .rule = (enum mxfp_rule)stream->rule,
 		.recipe = (enum mxfp_recipe)stream->recipe,
 		.round = (enum mxfp_round)stream->round,
 		.non_finite = refuses ? MXFP_NON_FINITE_PROPAGATE : (enum mxfp_non_finite)stream->non_finite,
@@ -91,12 +92,15 @@ static int quantize_piece(struct block_stream *stream, const char *name, struct 
 		.seed = stream->seed,
 		.stream = stream->stream_number,
 		.first_index = stream->n,
-		.exec = &(struct mxfp_exec){.threads = stream->threads},
-		.tensor_amax = &stream->amax,
-		.first_non_finite = &first,
-		.counts = &stream->counts,
+		.tensor_amax = mxfp_some(stream->amax),
 	};
-	enum mxfp_status status = mxfp_quantize(&piece, stream->numbers, stream->number_format, 0, &options);
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = stream->threads};
+	const struct mxfp_matrix numbers = mxfp_numbers(stream->number_format, piece.rows, piece.cols, stream->numbers);
+	struct mxfp_result result = mxfp_to_blocks(&piece);
+
+	result.first_non_finite = &first;
+	result.counts = &stream->counts;
+	enum mxfp_status status = mxfp_quantize(&result, &numbers, &options, &exec);
 
 	stream->tensor_scale = piece.tensor_scale;
 	stream->tensor_scale_divides = piece.tensor_scale_divides;
@@ -148,7 +152,7 @@ static int read_numbers(struct block_stream *stream, const struct source *source
 
 int block_stream_amax(struct block_stream *stream, const struct source *source, struct error *error)
 {
-	const struct mxfp_exec exec = {.threads = stream->threads};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = stream->threads};
 
 	if (!source->seekable)
 		return fail(error, EXIT_USAGE,
@@ -161,8 +165,7 @@ int block_stream_amax(struct block_stream *stream, const struct source *source, 
 			return code;
 		if (stream->rows == 0)
 			break;
-		mxfp_amax(stream->numbers, stream->number_format, stream->rows * stream->piece_cols, &stream->amax,
-		          &exec);
+		dense_amax(&stream->amax, stream->number_format, stream->numbers, stream->rows * stream->piece_cols, &exec);
 		end_piece(stream);
 	}
 	stream->n = 0;
@@ -180,7 +183,7 @@ int block_stream_encode(struct block_stream *stream, const struct source *source
 		if (code != EXIT_OK || stream->rows == 0)
 			return code;
 		struct mxfp_sizes size;
-		mxfp_blocks_size(stream->format, stream->rows, stream->piece_cols, &size);
+		mxfp_blocks_size(&size, stream->format, stream->rows, stream->piece_cols);
 		code = sink_write(&sinks[0], stream->codes, size.codes_bytes, error);
 		if (code == EXIT_OK)
 			code = sink_write(&sinks[1], stream->scales, size.scales_bytes, error);
@@ -217,7 +220,7 @@ int block_stream_decode(struct block_stream *stream, const struct source sources
                         struct error *error)
 {
 	const unsigned width = mxfp_format_get_info(stream->number_format)->storage_bytes;
-	const struct mxfp_exec exec = {.threads = stream->threads};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = stream->threads};
 
 	for (;;) {
 		int code = read_blocks(stream, sources, error);
@@ -225,7 +228,7 @@ int block_stream_decode(struct block_stream *stream, const struct source sources
 			return code;
 		const struct mxfp_blocks blocks = piece_blocks(stream);
 		const struct mxfp_matrix piece = mxfp_blocks_matrix(&blocks);
-		enum mxfp_status status = mxfp_dequantize(&piece, stream->numbers, stream->number_format, 0, &exec);
+		enum mxfp_status status = dense_dequantize(stream->numbers, stream->number_format, &piece, &exec);
 		if (status != MXFP_OK)
 			return fail(error, EXIT_INPUT, "%s: %s", sources[0].name, mxfp_status_text(status));
 		size_t n = stream->rows * stream->piece_cols;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "base/must_succeed.h"
 #include "io/ggml_q8.h"
 #include "mxfp/convert.h"
@@ -22,7 +23,6 @@ bool elements_are_float(enum dtype dtype)
 /* Makes numbers of words as a file has them, which are turned into the host's. */
 static void decode_words(enum dtype dtype, double *words, float *x, size_t n)
 {
-	const struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
 	const struct dtype_info *info = dtype_info(dtype);
 
 	dtype_swap(dtype, words, n * (info->bits / 8));
@@ -32,7 +32,7 @@ static void decode_words(enum dtype dtype, double *words, float *x, size_t n)
 	else if (dtype == DTYPE_F32)
 		memcpy(x, words, n * sizeof *x);
 	else
-		must_succeed(mxfp_convert(x, MXFP_FORMAT_F32, words, info->format, n, &options));
+		must_succeed(mxfp_convert_array(x, MXFP_FORMAT_F32, words, info->format, n, NULL, ONE_THREAD));
 }
 
 /* All at once, since columns are read for as many rows as there are. */
@@ -145,7 +145,6 @@ static void spread_codes(unsigned char *codes, const unsigned char *bytes, unsig
 /* Decodes codes of an element format, by putting them into the words that mxfp_convert() takes. */
 static void decode_floats(enum dtype dtype, const unsigned char *bytes, double *x, size_t n)
 {
-	const struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
 	const struct dtype_info *info = dtype_info(dtype);
 	uint64_t words[VALUES_PIECE];
 	float decoded[VALUES_PIECE];
@@ -154,7 +153,7 @@ static void decode_floats(enum dtype dtype, const unsigned char *bytes, double *
 		spread_codes((unsigned char *)words, bytes, info->bits, n);
 	else
 		in_host_order(dtype, bytes, words, n);
-	must_succeed(mxfp_convert(decoded, MXFP_FORMAT_F32, words, info->format, n, &options));
+	must_succeed(mxfp_convert_array(decoded, MXFP_FORMAT_F32, words, info->format, n, NULL, ONE_THREAD));
 	for (size_t i = 0; i < n; i++)
 		x[i] = (double)decoded[i];
 }

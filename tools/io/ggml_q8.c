@@ -12,9 +12,9 @@ enum { LARGEST = 127 };
 
 static void convert(void *to, enum mxfp_format to_format, const void *from, enum mxfp_format from_format)
 {
-	const struct mxfp_exec exec = {.threads = 1};
-	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF, .exec = &exec};
-	must_succeed(mxfp_convert(to, to_format, from, from_format, 1, &options));
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
+	const struct mxfp_convert_options options = {.size = sizeof options, .overflow = MXFP_OVERFLOW_OVF};
+	must_succeed(mxfp_convert_array(to, to_format, from, from_format, 1, &options, &exec));
 }
 
 void q8_0_decode(float *x, const uint8_t *blocks, size_t n_blocks)

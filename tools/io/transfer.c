@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/interrupt.h"
+#include "internal.h"
 #include "io/counts.h"
 #include "mxfp/exec.h"
 
@@ -85,7 +86,7 @@ static bool take_piece(struct run *run, struct transfer_piece *piece, uint64_t *
 static void work(void *context, size_t worker)
 {
 	struct run *run = context;
-	struct mxfp_counts counts = {0}, *sum = run->job->counts;
+	struct mxfp_counts counts = {.size = sizeof counts}, *sum = run->job->counts;
 	struct transfer_piece *piece = &run->transfer->pieces[worker];
 	struct error error;
 	uint64_t number;
@@ -110,7 +111,7 @@ int transfer_run(struct transfer *transfer, const struct transfer_job *job, stru
 
 	/* With fewer threads than workers, the first workers leave nothing to the others. A single piece is done by this
 	   thread: waking others costs milliseconds on a busy machine, and a model has hundreds of small tensors. */
-	const struct mxfp_exec exec = {.threads = several ? transfer->threads : 1};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = several ? transfer->threads : 1};
 	mxfp_parallel_for(&exec, transfer->workers, work, &run);
 	if (run.code != EXIT_OK)
 		*error = run.error;

@@ -75,8 +75,8 @@ bool choice_find(enum option_kind kind, const char *name, int *value)
 		return false;
 	}
 	if (!kinds[kind].is_format)
-		return mxfp_option_from_name(kinds[kind].option, name, value) == MXFP_OK;
-	if (mxfp_format_from_name(name, &format) != MXFP_OK || !is_of_kind(kind, format))
+		return mxfp_option_from_name(value, kinds[kind].option, name) == MXFP_OK;
+	if (mxfp_format_from_name(&format, name) != MXFP_OK || !is_of_kind(kind, format))
 		return false;
 	*value = (int)format;
 	return true;
@@ -99,7 +99,7 @@ int choice_fail(enum option_kind kind, const char *where, const char *name, stru
 	enum mxfp_format format;
 	size_t n = 0;
 
-	if (kinds[kind].is_format && mxfp_format_from_name(name, &format) == MXFP_OK)
+	if (kinds[kind].is_format && mxfp_format_from_name(&format, name) == MXFP_OK)
 		return fail(error, EXIT_USAGE, "%s: '%s' is not %s format", where, name,
 		            kind == OPTION_BLOCK ? "a block" : "an element");
 	for (int i = 0; n < CHOICES_MAX && choice_at(kind, i, &choice); i++)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "base/must_succeed.h"
 #include "model/meaning.h"
 #include "model/quantized.h"
@@ -52,13 +53,13 @@ static struct piece piece_around(const struct quantized *q, uint64_t first, size
 static int read_piece(float **numbers, const struct quantized *q, const struct piece *piece, const float *factors,
                       struct error *error)
 {
-	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
 	const size_t n = piece->rows * piece->cols;
 	struct mxfp_sizes size;
 	uint64_t n_bytes;
 
 	*numbers = NULL;
-	if (mxfp_blocks_size(q->choice.form->format, piece->rows, piece->cols, &size) != MXFP_OK)
+	if (mxfp_blocks_size(&size, q->choice.form->format, piece->rows, piece->cols) != MXFP_OK)
 		return fail_memory(error);
 	uint8_t *memory = malloc(size.codes_bytes + size.scales_bytes);
 	*numbers = malloc(n * sizeof **numbers);
@@ -69,7 +70,7 @@ static int read_piece(float **numbers, const struct quantized *q, const struct p
 
 		code = quantized_read(q, piece, &blocks, &n_bytes, error);
 		if (code == EXIT_OK)
-			must_succeed(mxfp_dequantize(&matrix, *numbers, MXFP_FORMAT_F32, 0, &exec));
+			must_succeed(dense_dequantize(*numbers, MXFP_FORMAT_F32, &matrix, &exec));
 	}
 	for (size_t i = 0; i < n && code == EXIT_OK && factors != NULL; i++)
 		(*numbers)[i] *= factors[piece->col + i % piece->cols];

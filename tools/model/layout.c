@@ -248,7 +248,7 @@ static struct mxfp_sizes sizes(enum mxfp_format format, uint64_t rows, uint64_t 
 {
 	struct mxfp_sizes size = {0};
 
-	must_succeed(mxfp_blocks_size(format, (size_t)rows, (size_t)cols, &size));
+	must_succeed(mxfp_blocks_size(&size, format, (size_t)rows, (size_t)cols));
 	return size;
 }
 

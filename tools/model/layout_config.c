@@ -206,7 +206,7 @@ enum mxfp_format layout_config_activations(const json_t *quantization)
 	json_t *groups = json_object_get(quantization, "config_groups");
 	enum mxfp_format format;
 
-	if (own != NULL && mxfp_format_from_name(own, &format) == MXFP_OK)
+	if (own != NULL && mxfp_format_from_name(&format, own) == MXFP_OK)
 		return format;
 	if (is_text(algorithm, "W4A8_MXFP4_FP8") || is_text(algorithm, "MXFP8") || is_text(json_object_get(quantization, "quant_method"), "mxfp8"))
 		return MXFP_FORMAT_MXFP8_E4M3;

@@ -15,12 +15,12 @@ static uint64_t row_bytes(const struct layout_choice *choice, enum layout_part p
 	struct mxfp_sparse_sizes sparse = {0};
 	struct mxfp_sizes row = {0};
 
-	must_succeed(mxfp_blocks_size(choice->form->format, 1, (size_t)cols, &row));
+	must_succeed(mxfp_blocks_size(&row, choice->form->format, 1, (size_t)cols));
 	if (part == LAYOUT_SCALES)
 		return row.scales_row_bytes;
 	if (!choice->form->sparse)
 		return row.codes_row_bytes;
-	must_succeed(mxfp_sparse_size(choice->form->format, choice->sparsity, 1, (size_t)cols, &sparse));
+	must_succeed(mxfp_sparse_size(&sparse, choice->form->format, choice->sparsity, 1, (size_t)cols));
 	return part == LAYOUT_CODES ? sparse.codes_row_bytes : sparse.masks_row_bytes;
 }
 
@@ -29,7 +29,7 @@ static const char *refuses(const struct layout_choice *choice, const struct layo
 	struct mxfp_sizes row;
 	uint64_t cols = source->dims[source->rank - 1];
 
-	if (cols > SIZE_MAX || mxfp_blocks_size(choice->form->format, 1, (size_t)cols, &row) != MXFP_OK)
+	if (cols > SIZE_MAX || mxfp_blocks_size(&row, choice->form->format, 1, (size_t)cols) != MXFP_OK)
 		return "its rows are too long";
 	return NULL;
 }

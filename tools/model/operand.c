@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/library.h"
 #include "base/must_succeed.h"
 #include "base/nearest.h"
 #include "model/meaning.h"
@@ -115,7 +116,7 @@ static int read_numbers(struct operand *operand, const struct file *file, enum o
 	dtype_swap(tensor->dtype, operand->data, (size_t)tensor->size);
 	bool turned = order == OPERAND_TRANSPOSED;
 	operand->matrix = (struct mxfp_matrix){
-		.format = info->format,
+		.size = sizeof(struct mxfp_matrix), .format = info->format,
 		.rows = (size_t)(turned ? cols : rows),
 		.cols = (size_t)(turned ? rows : cols),
 		.data = operand->data,
@@ -128,7 +129,7 @@ static int read_numbers(struct operand *operand, const struct file *file, enum o
 struct mxfp_matrix matrix_of_blocks(const struct mxfp_blocks *blocks)
 {
 	return (struct mxfp_matrix){
-		.format = blocks->format,
+		.size = sizeof(struct mxfp_matrix), .format = blocks->format,
 		.rows = blocks->rows,
 		.cols = blocks->cols,
 		.data = blocks->codes,
@@ -156,7 +157,7 @@ static int read_codes(struct operand *operand, const struct quantized *quantized
 	uint64_t n_bytes;
 
 	if (quantized->rows > SIZE_MAX || quantized->cols > SIZE_MAX ||
-	    mxfp_blocks_size(quantized->choice.form->format, whole.rows, whole.cols, &size) != MXFP_OK)
+	    mxfp_blocks_size(&size, quantized->choice.form->format, whole.rows, whole.cols) != MXFP_OK)
 		return fail_memory(error);
 	int code = take_memory(&operand->data, size.codes_bytes, error);
 	if (code == EXIT_OK)
@@ -176,7 +177,7 @@ static int read_kept(struct operand *operand, const struct quantized *quantized,
 	struct mxfp_sparse_sizes size;
 
 	if (quantized->rows > SIZE_MAX || quantized->cols > SIZE_MAX ||
-	    mxfp_blocks_size(quantized->choice.form->format, whole.rows, whole.cols, &blocks) != MXFP_OK)
+	    mxfp_blocks_size(&blocks, quantized->choice.form->format, whole.rows, whole.cols) != MXFP_OK)
 		return fail_memory(error);
 	int code = quantized_sparse(quantized, &whole, &sparse, &size, error);
 	if (code == EXIT_OK)
@@ -239,14 +240,14 @@ int operand_read(struct operand *operand, const char *text, enum operand_order o
 }
 
 int operand_quantize(struct operand *operand, enum mxfp_format format, const struct mxfp_quantize_options *options,
-                     struct error *error)
+                     unsigned threads, struct error *error)
 {
 	struct mxfp_matrix *matrix = &operand->matrix;
-	struct mxfp_blocks blocks = {.format = format, .rows = matrix->rows, .cols = matrix->cols};
+	struct mxfp_blocks blocks = {.size = sizeof blocks, .format = format, .rows = matrix->rows, .cols = matrix->cols};
 	struct mxfp_sizes size;
 	int code = matrix->transposed ? put_into_rows(operand, error) : EXIT_OK;
 
-	if (code == EXIT_OK && mxfp_blocks_size(format, matrix->rows, matrix->cols, &size) != MXFP_OK)
+	if (code == EXIT_OK && mxfp_blocks_size(&size, format, matrix->rows, matrix->cols) != MXFP_OK)
 		return fail_memory(error);
 	if (code == EXIT_OK)
 		code = take_memory(&blocks.codes, size.codes_bytes, error);
@@ -257,7 +258,8 @@ int operand_quantize(struct operand *operand, enum mxfp_format format, const str
 		return code;
 	}
 	blocks.scales = operand->scales;
-	must_succeed(mxfp_quantize(&blocks, matrix->data, matrix->format, 0, options));
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = threads};
+	must_succeed(dense_quantize(&blocks, matrix->format, matrix->data, options, &exec));
 	free(operand->data);
 	operand->data = blocks.codes;
 	operand->on_the_fly = true;

@@ -40,7 +40,7 @@ int operand_read(struct operand *operand, const char *text, enum operand_order o
 /* Quantizes the numbers of an operand to a block format, along rows of its matrix; the numbers are released.
    EXIT_MEMORY. */
 int operand_quantize(struct operand *operand, enum mxfp_format format, const struct mxfp_quantize_options *options,
-                     struct error *error);
+                     unsigned threads, struct error *error);
 
 void operand_free(struct operand *operand);
 

@@ -114,7 +114,7 @@ static bool take(struct part *part)
 	part->fingerprint = json_string_value(json_object_get(part->json, "fingerprint"));
 	part->files = json_object_get(part->json, "files");
 	part->counts = (struct mxfp_counts){
-		.saturated = (uint64_t)json_integer_value(json_object_get(counts, "saturated")),
+		.size = sizeof(struct mxfp_counts), .saturated = (uint64_t)json_integer_value(json_object_get(counts, "saturated")),
 		.flushed = (uint64_t)json_integer_value(json_object_get(counts, "flushed")),
 		.nan = (uint64_t)json_integer_value(json_object_get(counts, "nan")),
 		.inf = (uint64_t)json_integer_value(json_object_get(counts, "inf")),

@@ -159,7 +159,7 @@ static bool states(const struct search *search, const struct file *file, const s
 	enum mxfp_format format;
 
 	/* What is said of most tensors may be of another kind. */
-	if (weights != NULL && mxfp_format_from_name(weights, &format) == MXFP_OK && has_bits_of(format, form->format))
+	if (weights != NULL && mxfp_format_from_name(&format, weights) == MXFP_OK && has_bits_of(format, form->format))
 		return format == form->format;
 	if (name != NULL && is_form_name(name))
 		return form->config_name != NULL && strcmp(form->config_name, name) == 0;
@@ -394,7 +394,7 @@ static int check_stated(const struct quantized *q, const struct search *search, 
 	char text[LAYOUT_FORMATS_TEXT];
 	enum mxfp_format own;
 
-	if (mxfp_format_from_name(search->stated.words[0], &own) == MXFP_OK && own != format)
+	if (mxfp_format_from_name(&own, search->stated.words[0]) == MXFP_OK && own != format)
 		return fail_tensor(error, q->files[LAYOUT_CODES]->path, q->parts[LAYOUT_CODES]->name, "is %s by its dtype and shape and "
 		                   "those of its scales, and metadata '" LAYOUT_TENSOR "%.200s' says %s; one of them is of another model",
 		                   mxfp_format_get_info(format)->name, search->name, search->stated.words[0]);
@@ -531,7 +531,7 @@ struct mxfp_blocks quantized_blocks(const struct quantized *quantized, const str
                                     uint8_t *scales)
 {
 	return (struct mxfp_blocks){
-		.format = quantized->choice.form->format,
+		.size = sizeof(struct mxfp_blocks), .format = quantized->choice.form->format,
 		.rows = piece->rows,
 		.cols = piece->cols,
 		.codes = codes,
@@ -545,7 +545,7 @@ int quantized_sparse(const struct quantized *quantized, const struct piece *piec
                      struct mxfp_sparse_sizes *size, struct error *error)
 {
 	*sparse = (struct mxfp_sparse){
-		.format = quantized->choice.form->format,
+		.size = sizeof(struct mxfp_sparse), .format = quantized->choice.form->format,
 		.sparsity = quantized->choice.sparsity,
 		.rows = piece->rows,
 		.cols = piece->cols,
@@ -553,7 +553,7 @@ int quantized_sparse(const struct quantized *quantized, const struct piece *piec
 	if (piece->cols != quantized->cols)
 		return fail_tensor(error, quantized->files[LAYOUT_CODES]->path, quantized->parts[LAYOUT_CODES]->name,
 		                   "rows of %" PRIu64 " elements are too long for a sparse tensor", quantized->cols);
-	if (mxfp_sparse_size(sparse->format, sparse->sparsity, sparse->rows, sparse->cols, size) != MXFP_OK)
+	if (mxfp_sparse_size(size, sparse->format, sparse->sparsity, sparse->rows, sparse->cols) != MXFP_OK)
 		return fail_memory(error);
 	return EXIT_OK;
 }
@@ -579,7 +579,7 @@ int quantized_read_kept(const struct quantized *quantized, const struct piece *p
 static int read_sparse(const struct quantized *q, const struct piece *piece, void *codes, uint64_t *n_bytes,
                        struct error *error)
 {
-	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
 	struct mxfp_sparse sparse;
 	struct mxfp_sparse_sizes size;
 	int code = quantized_sparse(q, piece, &sparse, &size, error);
@@ -594,7 +594,7 @@ static int read_sparse(const struct quantized *q, const struct piece *piece, voi
 	*n_bytes = size.codes_bytes + size.masks_bytes;
 	code = quantized_read_kept(q, piece, &sparse, &size, error);
 	if (code == EXIT_OK) {
-		must_succeed(mxfp_sparse_expand(&sparse, codes, 0, &exec));
+		must_succeed(mxfp_sparse_expand(codes, 0, &sparse, &exec));
 	}
 	free(memory);
 	return code;
@@ -631,11 +631,9 @@ int quantized_read_pre_quant_scale(const struct quantized *quantized, float **fa
 	int code = bytes == NULL || *factors == NULL ? fail_memory(error)
 	                                             : file_read(file, scale, 0, bytes, (size_t)scale->size, error);
 	if (code == EXIT_OK) {
-		const struct mxfp_exec exec = {.threads = 1};
-		const struct mxfp_convert_options options = {.exec = &exec};
-
+		const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
 		dtype_swap(scale->dtype, bytes, (size_t)scale->size);
-		must_succeed(mxfp_convert(*factors, MXFP_FORMAT_F32, bytes, dtype_info(scale->dtype)->format, n, &options));
+		must_succeed(mxfp_convert_array(*factors, MXFP_FORMAT_F32, bytes, dtype_info(scale->dtype)->format, n, NULL, &exec));
 	} else {
 		free(*factors);
 		*factors = NULL;

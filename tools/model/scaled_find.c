@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "base/must_succeed.h"
 #include "base/suffix.h"
 #include "io/shape.h"
@@ -220,7 +221,6 @@ uint64_t scaled_grid_rows(const struct scaled *scaled)
 int scaled_read_scales(float **numbers, const struct scaled *s, uint64_t first, uint64_t n_rows, struct error *error)
 {
 	const size_t width = dtype_info(s->scales.dtype)->bits / 8, n = (size_t)(n_rows * s->grid_cols);
-	const struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
 	unsigned char *bytes = malloc(n * width);
 	float *scales = malloc(n * sizeof *scales);
 	int code = bytes == NULL || scales == NULL ? fail_memory(error)
@@ -231,7 +231,7 @@ int scaled_read_scales(float **numbers, const struct scaled *s, uint64_t first, 
 		scales[i] = bytes[i] == E8M0_NAN ? NAN : ldexpf(1, bytes[i] - E8M0_BIAS);
 	if (code == EXIT_OK && width > 1) {
 		dtype_swap(s->scales.dtype, bytes, n * width);
-		must_succeed(mxfp_convert(scales, MXFP_FORMAT_F32, bytes, dtype_info(s->scales.dtype)->format, n, &options));
+		must_succeed(mxfp_convert_array(scales, MXFP_FORMAT_F32, bytes, dtype_info(s->scales.dtype)->format, n, NULL, ONE_THREAD));
 	}
 	for (size_t i = 0; i < n && code == EXIT_OK; i++)
 		if (!isfinite(scales[i]))
@@ -269,7 +269,6 @@ static void multiply(const struct scaled *s, uint64_t first, float *numbers, siz
 static int read_numbers(const struct tensor_decoder *decoder, uint64_t first, float *numbers, size_t n, struct error *error)
 {
 	const struct scaled *s = (const struct scaled *)(const void *)decoder;
-	const struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
 	unsigned char *codes = malloc(CHUNK);
 	float *scales;
 	int code = codes == NULL ? fail_memory(error) : EXIT_OK;
@@ -284,8 +283,7 @@ static int read_numbers(const struct tensor_decoder *decoder, uint64_t first, fl
 			code = scaled_read_scales(&scales, s, from, last - from + 1, error);
 		if (code != EXIT_OK)
 			break;
-		must_succeed(mxfp_convert(numbers + done, MXFP_FORMAT_F32, codes, dtype_info(s->codes.dtype)->format, some,
-		                          &options));
+		must_succeed(mxfp_convert_array(numbers + done, MXFP_FORMAT_F32, codes, dtype_info(s->codes.dtype)->format, some, NULL, ONE_THREAD));
 		multiply(s, at, numbers + done, some, scales, from);
 		free(scales);
 	}

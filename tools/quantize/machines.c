@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/library.h"
 #include "base/table.h"
 #include "io/facts.h"
 #include "mxfp/quantize.h"
@@ -69,17 +70,16 @@ static int measure_disk(double *rate, const struct quantize_plan *plan, struct e
 static int measure_compute(double *rate, const struct quantize_plan *plan, struct error *error)
 {
 	const struct quantize_settings *s = plan->settings;
-	const float amax = 1;
 	const struct mxfp_quantize_options options = {
 		.size = sizeof options,
 		.rule = (enum mxfp_rule)s->choice.rule,
 		.recipe = (enum mxfp_recipe)s->choice.recipe,
 		.round = (enum mxfp_round)s->round,
 		.block_rows = quantize_band(&s->choice),
-		.tensor_amax = &amax,
-		.exec = &(struct mxfp_exec){.threads = s->threads},
+		.tensor_amax = mxfp_some(1),
 	};
-	struct mxfp_blocks blocks = {.format = s->choice.format, .rows = MATRIX_ROWS, .cols = MATRIX_COLS};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = s->threads};
+	struct mxfp_blocks blocks = {.size = sizeof blocks, .format = s->choice.format, .rows = MATRIX_ROWS, .cols = MATRIX_COLS};
 	const size_t n = MATRIX_ROWS * (size_t)MATRIX_COLS;
 	uint16_t *x = malloc(n * sizeof *x);
 	uint8_t *results = malloc(2 * n);
@@ -90,7 +90,7 @@ static int measure_compute(double *rate, const struct quantize_plan *plan, struc
 	for (size_t i = 0; x != NULL && i < n; i++)
 		x[i] = (uint16_t)(0x3e00 + i % 0x180); /* bf16 from 0.125 to 2 */
 	while (x != NULL && results != NULL && seconds < measured_seconds) {
-		if (mxfp_quantize(&blocks, x, MXFP_FORMAT_BF16, 0, &options) != MXFP_OK)
+		if (dense_quantize(&blocks, MXFP_FORMAT_BF16, x, &options, &exec) != MXFP_OK)
 			break;
 		bytes += (double)(n * sizeof *x);
 		seconds = clock_seconds() - start;

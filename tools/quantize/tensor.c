@@ -11,10 +11,8 @@
 
 #include <xxhash.h>
 
+#include "base/library.h"
 #include "base/must_succeed.h"
-
-/* Threads take pieces, so each call has one. */
-static const struct mxfp_exec one_thread = {.threads = 1};
 
 /* Rows of a tensor by columns, read for several pieces at once. */
 struct ahead {
@@ -117,7 +115,7 @@ enum { MASKS_AT = 2 * PIECE_ELEMENTS, KEPT_AT = 3 * PIECE_ELEMENTS };
 static struct mxfp_sparse sparse_of(const struct quantizing *q, const struct transfer_piece *piece)
 {
 	return (struct mxfp_sparse){
-		.format = q->format,
+		.size = sizeof(struct mxfp_sparse), .format = q->format,
 		.sparsity = q->sparsity,
 		.rows = piece->piece.rows,
 		.cols = piece->piece.cols,
@@ -133,8 +131,7 @@ static void prune(const struct quantizing *q, const struct transfer_piece *piece
 
 	if (q->sparsity.m == 0)
 		return;
-	masks.format = format;
-	must_succeed(mxfp_sparse_prune(&masks, piece->bytes, 0, piece->bytes, 0, &one_thread));
+	must_succeed(dense_prune(&masks, piece->bytes, format, piece->bytes, ONE_THREAD));
 }
 
 static int fail_non_finite(const struct quantizing *q, uint64_t index, struct error *error)
@@ -155,8 +152,8 @@ static int write_kept(const struct quantizing *q, const struct transfer_piece *p
 	struct writer *writer = &q->transfer->writer;
 	struct mxfp_sparse_sizes size;
 
-	must_succeed(mxfp_sparse_size(kept.format, kept.sparsity, kept.rows, kept.cols, &size));
-	must_succeed(mxfp_sparse_compress(&kept, piece->result, 0, &one_thread));
+	must_succeed(mxfp_sparse_size(&size, kept.format, kept.sparsity, kept.rows, kept.cols));
+	must_succeed(mxfp_sparse_compress(&kept, piece->result, 0, ONE_THREAD));
 	int code = writer_write(writer, q->target.parts[LAYOUT_CODES], piece->piece.row * size.codes_row_bytes,
 	                        kept.codes, size.codes_bytes, error);
 	if (code != EXIT_OK)
@@ -216,7 +213,7 @@ static int quantize_piece(const void *context, const struct transfer_piece *piec
 	const struct quantizing *q = context;
 	struct mxfp_quantize_options options = q->options;
 	struct mxfp_blocks blocks = {
-		.format = q->format,
+		.size = sizeof blocks, .format = q->format,
 		.rows = piece->piece.rows,
 		.cols = piece->piece.cols,
 		.codes = piece->result,
@@ -225,16 +222,18 @@ static int quantize_piece(const void *context, const struct transfer_piece *piec
 	enum mxfp_format format = prepare(q, piece, counts);
 	uint64_t index = UINT64_MAX;
 
-	must_succeed(mxfp_blocks_size(q->format, blocks.rows, blocks.cols, &size));
+	must_succeed(mxfp_blocks_size(&size, q->format, blocks.rows, blocks.cols));
 	blocks.scales = piece->result + size.codes_bytes;
 	prune(q, piece, format);
 	options.first_index = first_index(q, piece);
-	options.first_non_finite = &index;
-	options.counts = counts;
 	/* Nothing of a piece that fails is written, so it need not be scanned first. */
 	if (options.non_finite == MXFP_NON_FINITE_ERROR)
 		options.non_finite = MXFP_NON_FINITE_PROPAGATE;
-	must_succeed(mxfp_quantize(&blocks, piece->bytes, format, 0, &options));
+	const struct mxfp_matrix numbers = mxfp_numbers(format, blocks.rows, blocks.cols, piece->bytes);
+	struct mxfp_result result = mxfp_to_blocks(&blocks);
+	result.first_non_finite = &index;
+	result.counts = counts;
+	must_succeed(mxfp_quantize(&result, &numbers, &options, ONE_THREAD));
 	if (q->options.non_finite == MXFP_NON_FINITE_ERROR && index != UINT64_MAX)
 		return fail_non_finite(q, index, error);
 	if (q->into != NULL) {
@@ -254,7 +253,7 @@ static int raise_amax(const void *context, const struct transfer_piece *piece, s
 
 	prune(q, piece, format);
 	(void)error;
-	must_succeed(mxfp_amax(piece->bytes, format, piece_elements(piece), &q->amax[piece->worker], &one_thread));
+	must_succeed(dense_amax(&q->amax[piece->worker], format, piece->bytes, piece_elements(piece), ONE_THREAD));
 	return EXIT_OK;
 }
 
@@ -296,10 +295,10 @@ static int find_scale_amax(const struct quantizing *q, float *amax, struct error
 
 static int write_tensor_scale(const struct quantizing *q, struct error *error)
 {
-	struct mxfp_blocks none = {.format = q->format};
+	struct mxfp_blocks none = {.size = sizeof none, .format = q->format};
 	bool exact;
 
-	must_succeed(mxfp_quantize(&none, NULL, MXFP_FORMAT_F32, 0, &q->options));
+	must_succeed(dense_quantize(&none, MXFP_FORMAT_F32, NULL, &q->options, ONE_THREAD));
 	int code = layout_write_tensor_scale(&q->target, &none, &exact, error);
 	assert(code != EXIT_OK || exact); /* layout_holds_recipe() */
 	return code;
@@ -316,7 +315,6 @@ static struct mxfp_quantize_options options_of(const struct quantize_settings *s
 		.block_rows = quantize_band(&entry->choice),
 		.seed = s->seed,
 		.stream = XXH3_64bits(entry->source->name, strlen(entry->source->name)),
-		.exec = &one_thread,
 	};
 }
 
@@ -383,7 +381,7 @@ int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan,
 
 	if (has_tensor_scale) {
 		code = find_scale_amax(&q, &amax, error);
-		q.options.tensor_amax = &amax;
+		q.options.tensor_amax = mxfp_some(amax);
 	}
 	q.hashed = true;
 	if (plan->in_bands)
@@ -409,8 +407,8 @@ int quantize_amax(struct transfer *transfer, const struct quantize_plan *plan, c
 int quantize_rows(struct transfer *transfer, const struct quantize_plan *plan, const struct quantize_entry *entry,
                   uint64_t first_row, float amax, struct mxfp_blocks *blocks, struct error *error)
 {
-	struct mxfp_counts counts = {0};
-	struct mxfp_blocks none = {.format = blocks->format};
+	struct mxfp_counts counts = {.size = sizeof counts};
+	struct mxfp_blocks none = {.size = sizeof none, .format = blocks->format};
 	struct quantizing q = {
 		.transfer = transfer,
 		.entry = entry,
@@ -432,9 +430,9 @@ int quantize_rows(struct transfer *transfer, const struct quantize_plan *plan, c
 	}
 	const struct transfer_job job = job_of(&q, rows, &counts);
 
-	q.options.tensor_amax = &amax;
+	q.options.tensor_amax = mxfp_some(amax);
 	transfer->file = entry->file;
-	must_succeed(mxfp_quantize(&none, NULL, MXFP_FORMAT_F32, 0, &q.options));
+	must_succeed(dense_quantize(&none, MXFP_FORMAT_F32, NULL, &q.options, ONE_THREAD));
 	blocks->tensor_scale = none.tensor_scale;
 	blocks->tensor_scale_divides = none.tensor_scale_divides;
 	return transfer_run(transfer, &job, error);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "base/must_succeed.h"
 #include "model/quantized.h"
 #include "model/scaled.h"
@@ -62,7 +63,7 @@ static struct mxfp_blocks target_of(const struct running *r, const struct transf
                                     unsigned char *scales)
 {
 	return (struct mxfp_blocks){
-		.format = r->blocks->to,
+		.size = sizeof(struct mxfp_blocks), .format = r->blocks->to,
 		.rows = piece->piece.rows,
 		.cols = piece->piece.cols,
 		.codes = codes,
@@ -76,7 +77,7 @@ static struct mxfp_sizes size_of(enum mxfp_format format, const struct piece *pi
 {
 	struct mxfp_sizes size = {0};
 
-	must_succeed(mxfp_blocks_size(format, piece->rows, piece->cols, &size));
+	must_succeed(mxfp_blocks_size(&size, format, piece->rows, piece->cols));
 	return size;
 }
 
@@ -116,12 +117,12 @@ static float *decode(const struct running *r, const struct transfer_piece *piece
 {
 	const struct mxfp_blocks source = source_of(r, piece);
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&source);
-	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
 	float *numbers = (float *)(void *)(piece->bytes + NUMBERS);
 
 	if (r->change.numbers)
 		return numbers;
-	must_succeed(mxfp_dequantize(&matrix, numbers, MXFP_FORMAT_F32, 0, &exec));
+	must_succeed(dense_dequantize(numbers, MXFP_FORMAT_F32, &matrix, &exec));
 	return numbers;
 }
 
@@ -134,19 +135,17 @@ static float amax_of(const struct block_factor *factor)
 /* Rounds the numbers of a piece, all of them. */
 static void round_all(const struct running *r, const struct transfer_piece *piece, const float *numbers)
 {
-	const float amax = amax_of(&r->blocks->factor);
-	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
 	const struct mxfp_quantize_options options = {
-		.rule = (enum mxfp_rule)r->blocks->rule,
+		.size = sizeof options, .rule = (enum mxfp_rule)r->blocks->rule,
 		.recipe = MXFP_RECIPE_TE,
 		.non_finite = r->blocks->non_finite == MXFP_NON_FINITE_ERROR ? MXFP_NON_FINITE_PROPAGATE
 		                                                             : (enum mxfp_non_finite)r->blocks->non_finite,
-		.tensor_amax = &amax,
-		.exec = &exec,
+		.tensor_amax = mxfp_some(amax_of(&r->blocks->factor)),
 	};
 	struct mxfp_blocks rounded = target_of(r, piece, piece->result + ROUNDED_CODES, piece->result + ROUNDED_SCALES);
 
-	must_succeed(mxfp_quantize(&rounded, numbers, MXFP_FORMAT_F32, 0, &options));
+	must_succeed(dense_quantize(&rounded, MXFP_FORMAT_F32, numbers, &options, &exec));
 }
 
 /* The largest error of a block of the target, as a part of its largest number; *special: it has a NaN or Inf. */
@@ -154,7 +153,7 @@ static double error_of(const struct running *r, const float *numbers, size_t n, 
                        bool *special)
 {
 	const struct mxfp_blocks block = {
-		.format = r->blocks->to,
+		.size = sizeof block, .format = r->blocks->to,
 		.rows = 1,
 		.cols = n,
 		.codes = codes,
@@ -163,11 +162,11 @@ static double error_of(const struct running *r, const float *numbers, size_t n, 
 		.tensor_scale_divides = r->blocks->factor.divides,
 	};
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&block);
-	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
 	float decoded[BLOCK_UNIT];
 	double most = 0, largest = 0;
 
-	must_succeed(mxfp_dequantize(&matrix, decoded, MXFP_FORMAT_F32, 0, &exec));
+	must_succeed(dense_dequantize(decoded, MXFP_FORMAT_F32, &matrix, &exec));
 	for (size_t i = 0; i < n; i++) {
 		const double x = (double)numbers[i], difference = fabs(x - (double)decoded[i]);
 
@@ -223,8 +222,8 @@ static void take_row(const struct running *r, const struct transfer_piece *piece
    decodes to other bits is looked at alone. */
 static void change_numbers(const struct running *r, const struct transfer_piece *piece)
 {
-	const struct mxfp_exec exec = {.threads = 1};
-	const struct mxfp_quantize_options options = {.rule = MXFP_RULE_RCEIL, .exec = &exec};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
+	const struct mxfp_quantize_options options = {.size = sizeof options, .rule = MXFP_RULE_RCEIL};
 	const float *numbers = (const float *)(const void *)(piece->bytes + NUMBERS);
 	const struct mxfp_sizes to = size_of(r->blocks->to, &piece->piece);
 	struct mxfp_blocks target = target_of(r, piece, piece->result, piece->result + TARGET_SCALES);
@@ -232,13 +231,13 @@ static void change_numbers(const struct running *r, const struct transfer_piece 
 	float *decoded = (float *)(void *)(piece->result + ROUNDED_CODES);
 	uint8_t *fits = piece->result + FITS;
 
-	must_succeed(mxfp_quantize(&target, numbers, MXFP_FORMAT_F32, 0, &options));
+	must_succeed(dense_quantize(&target, MXFP_FORMAT_F32, numbers, &options, &exec));
 	memset(fits, BLOCK_EXACT, to.scales_bytes);
 	for (size_t row = 0; row < piece->piece.rows; row++)
 		for (size_t at = 0, n; at < piece->piece.cols; at += n) {
 			n = piece->piece.cols - at < DECODED ? piece->piece.cols - at : DECODED;
 			const struct mxfp_matrix part = {
-				.format = r->blocks->to,
+				.size = sizeof part, .format = r->blocks->to,
 				.rows = 1,
 				.cols = n,
 				.data = piece->result + row * to.codes_row_bytes + at * r->change.to.bits / 8,
@@ -246,7 +245,7 @@ static void change_numbers(const struct running *r, const struct transfer_piece 
 			};
 			const float *own = numbers + row * piece->piece.cols + at;
 
-			must_succeed(mxfp_dequantize(&part, decoded, MXFP_FORMAT_F32, 0, &exec));
+			must_succeed(dense_dequantize(decoded, MXFP_FORMAT_F32, &part, &exec));
 			for (size_t i = 0; i < n; i += length) {
 				const size_t left = n - i < length ? n - i : length;
 

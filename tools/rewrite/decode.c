@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "base/must_succeed.h"
 #include "io/counts.h"
 #include "io/ggml_q8.h"
@@ -103,8 +104,7 @@ static int take_counts(const struct decode_target *to, const struct transfer *tr
 		counts_add(to->counts, counts);
 		return EXIT_OK;
 	}
-	must_succeed(mxfp_convert(&largest, MXFP_FORMAT_F32, format == MXFP_FORMAT_F32 ? (const void *)&word : &half, format,
-	                          1, NULL));
+	must_succeed(mxfp_convert_array(&largest, MXFP_FORMAT_F32, format == MXFP_FORMAT_F32 ? (const void *)&word : &half, format, 1, NULL, NULL));
 	return fail_tensor(error, transfer->file->path, target->name, "%" PRIu64 " of %" PRIu64 " numbers are too large for "
 	                   "%s, whose largest is %.9g; %s%s%s", counts->overflowed, tensor_elements(target), name,
 	                   (double)largest, format == MXFP_FORMAT_F32 ? "" : to->option,
@@ -184,18 +184,18 @@ static int write_transposed(const struct decoding *d, const struct transfer_piec
 static void decode_and_fold(const struct decoding *d, const struct transfer_piece *piece, const struct mxfp_matrix *matrix)
 {
 	const struct piece *p = &piece->piece;
-	const struct mxfp_exec exec = {.threads = 1};
-	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF, .exec = &exec};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
+	const struct mxfp_convert_options options = {.size = sizeof options, .overflow = MXFP_OVERFLOW_OVF};
 	const enum mxfp_format format = dtype_info(d->target->dtype)->format;
 	float *numbers = (float *)(void *)piece->result;
 	const size_t n = p->rows * p->cols;
 
-	must_succeed(mxfp_dequantize(matrix, numbers, MXFP_FORMAT_F32, 0, &exec));
+	must_succeed(dense_dequantize(numbers, MXFP_FORMAT_F32, matrix, &exec));
 	for (size_t i = 0; i < n; i++)
 		numbers[i] *= d->factors[p->col + i % p->cols];
 	if (format == MXFP_FORMAT_F32)
 		return;
-	must_succeed(mxfp_convert(piece->bytes, format, numbers, MXFP_FORMAT_F32, n, &options));
+	must_succeed(mxfp_convert_array(piece->bytes, format, numbers, MXFP_FORMAT_F32, n, &options, &exec));
 	memcpy(piece->result, piece->bytes, n * dtype_info(d->target->dtype)->bits / 8);
 }
 
@@ -205,7 +205,7 @@ static const float *decode_codes(const struct decoding *d, const struct transfer
 {
 	struct mxfp_blocks blocks = blocks_of(d, piece);
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
-	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
 	enum { SCALE_ONE = 127, SCALE_NAN = 255 };
 	unsigned char *scales = blocks.scales, *numbers = piece->bytes + (size_t)PIECE_ELEMENTS * sizeof(float);
 	struct mxfp_sizes size;
@@ -213,11 +213,11 @@ static const float *decode_codes(const struct decoding *d, const struct transfer
 	_Static_assert(2 * PIECE_ELEMENTS * sizeof(float) <= TRANSFER_READ_BYTES, "room for codes, scales and numbers");
 	if (mxfp_format_get_info(mxfp_format_get_info(blocks.format)->element)->special != MXFP_SPECIAL_IEEE)
 		return NULL;
-	must_succeed(mxfp_blocks_size(blocks.format, blocks.rows, blocks.cols, &size));
+	must_succeed(mxfp_blocks_size(&size, blocks.format, blocks.rows, blocks.cols));
 	for (size_t i = 0; i < size.scales_bytes; i++)
 		if (scales[i] != SCALE_NAN)
 			scales[i] = SCALE_ONE;
-	must_succeed(mxfp_dequantize(&matrix, numbers, MXFP_FORMAT_F32, 0, &exec));
+	must_succeed(dense_dequantize(numbers, MXFP_FORMAT_F32, &matrix, &exec));
 	return (const float *)(const void *)numbers;
 }
 
@@ -228,14 +228,14 @@ static int decode_piece(const void *context, const struct transfer_piece *piece,
 	const struct piece *p = &piece->piece;
 	const struct mxfp_blocks blocks = blocks_of(d, piece);
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
-	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
 	const enum mxfp_format format = dtype_info(d->target->dtype)->format;
 	const size_t width = dtype_info(d->target->dtype)->bits / 8, n = p->rows * p->cols;
 
 	if (d->factors != NULL)
 		decode_and_fold(d, piece, &matrix);
 	else
-		must_succeed(mxfp_dequantize(&matrix, piece->result, format, 0, &exec));
+		must_succeed(dense_dequantize(piece->result, format, &matrix, &exec));
 	if (any_inf(format, piece->result, n))
 		meet_overflow(format, piece->result, n, decode_codes(d, piece), d->to->overflow, counts);
 	dtype_swap(d->target->dtype, piece->result, n * width);
@@ -248,7 +248,7 @@ static int decode_piece(const void *context, const struct transfer_piece *piece,
 int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const struct decode_target *to,
                   struct error *error)
 {
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 	const struct decode_place *place = to->place;
 	struct quantized in_bands = *quantized;
 	struct decoding d = {
@@ -313,8 +313,8 @@ static int decode_numbers_piece(const void *context, const struct transfer_piece
                                 struct error *error)
 {
 	const struct decoding_numbers *d = context;
-	const struct mxfp_exec exec = {.threads = 1};
-	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF, .exec = &exec};
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
+	const struct mxfp_convert_options options = {.size = sizeof options, .overflow = MXFP_OVERFLOW_OVF};
 	const enum dtype dtype = d->target->dtype;
 	const enum mxfp_format format = dtype_info(dtype)->format;
 	const size_t n = piece->piece.rows * piece->piece.cols, width = dtype_info(dtype)->bits / 8;
@@ -327,7 +327,7 @@ static int decode_numbers_piece(const void *context, const struct transfer_piece
 		memcpy(numbers, piece->bytes, n * sizeof *numbers);
 		dtype_swap(DTYPE_F32, numbers, n * sizeof *numbers);
 	}
-	must_succeed(mxfp_convert(piece->bytes, format, numbers, MXFP_FORMAT_F32, n, &options));
+	must_succeed(mxfp_convert_array(piece->bytes, format, numbers, MXFP_FORMAT_F32, n, &options, &exec));
 	if (any_inf(format, piece->bytes, n))
 		meet_overflow(format, piece->bytes, n, numbers, d->to->overflow, counts);
 	dtype_swap(dtype, piece->bytes, n * width);
@@ -337,7 +337,7 @@ static int decode_numbers_piece(const void *context, const struct transfer_piece
 int decode_numbers(struct transfer *transfer, const struct tensor *source, const struct decode_target *to,
                    struct error *error)
 {
-	struct mxfp_counts counts = {0};
+	struct mxfp_counts counts = {.size = sizeof counts};
 	struct decoding_numbers d = {
 		.transfer = transfer,
 		.source = source,

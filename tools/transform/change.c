@@ -171,7 +171,7 @@ static int write_piece(void *context, size_t first, size_t n, float *x, struct e
 	const struct target *t = context;
 	const struct dtype_info *info = dtype_info(t->tensor->dtype);
 	const size_t width = info->bits / 8, elements = n * t->cols;
-	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF};
+	const struct mxfp_convert_options options = {.size = sizeof options, .overflow = MXFP_OVERFLOW_OVF};
 
 	void *narrow = NULL;
 
@@ -179,7 +179,7 @@ static int write_piece(void *context, size_t first, size_t n, float *x, struct e
 		narrow = malloc(elements * width + 1);
 		if (narrow == NULL)
 			return fail_memory(error);
-		must_succeed(mxfp_convert(narrow, info->format, x, MXFP_FORMAT_F32, elements, &options));
+		must_succeed(mxfp_convert_array(narrow, info->format, x, MXFP_FORMAT_F32, elements, &options, NULL));
 	}
 	void *numbers = narrow != NULL ? narrow : x;
 	dtype_swap(t->tensor->dtype, numbers, elements * width);

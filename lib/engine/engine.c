@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mxfp_engine_estimate() and mxfp_engine_run(): engine.h describes the model, chip.def has the constants. Numbers that
- * overflow saturate at UINT64_MAX, so that checking the sums once is enough.
+ * libmxfp-engine: mxfp/engine.h describes the model, chip.def has the constants. Of libmxfp it calls public functions alone.
+ * Numbers that overflow saturate at UINT64_MAX, so that checking the sums once is enough.
  */
 #include "mxfp/engine.h"
 
-#include "args.h"
+#include "mxfp/sparse.h"
 #include "sized.h"
-#include "gemm/plan.h"
+#include "gemm/product.h"
 
 enum { WHOLE = 512, QUARTER = 128 }; /* pass_k */
 enum { KILO = 1000, MEGA = 1000000 };
 #define N_RATES ((enum mxfp_engine_rate)(MXFP_ENGINE_FP8_PLAIN + 1))
 
 static const struct mxfp_engine_chip chips[] = {
-#define MXFP_CHIP(...) {.size = 0, __VA_ARGS__},
+#define MXFP_CHIP(...) {.size = sizeof(struct mxfp_engine_chip), __VA_ARGS__},
 #include "chip.def"
 };
 
@@ -25,7 +25,6 @@ struct sums {
 	const struct mxfp_engine_chip *chip;
 	struct mxfp_engine_chip chip_copy; /* used if the caller's struct is of another version */
 	unsigned cores, split; /* split: sub-arrays per core */
-	unsigned bank_rows;    /* sums per bank in a column, in C's format */
 	uint64_t cycles, moving, macs, macs_depth, macs_tiles, bytes, ideal_ps;
 };
 
@@ -40,13 +39,17 @@ const struct mxfp_engine_chip *mxfp_engine_get_chip(int i)
 	return i >= 0 && i < N_CHIPS ? &chips[i] : NULL;
 }
 
-/* Whether that is a row of the table, whose size is 0 for the sake of those who copy it. */
-static bool is_known(const struct mxfp_engine_chip *chip)
+static bool is_block(enum mxfp_format format)
 {
-	for (int i = 0; i < N_CHIPS; i++)
-		if (chip == &chips[i])
-			return true;
-	return false;
+	const struct mxfp_format_info *info = mxfp_format_get_info(format);
+
+	return info != NULL && info->kind == MXFP_KIND_BLOCK;
+}
+
+/* Whether the format can be quantized. */
+static bool is_source(enum mxfp_format format)
+{
+	return format == MXFP_FORMAT_F32 || format == MXFP_FORMAT_BF16 || format == MXFP_FORMAT_F16;
 }
 
 static uint64_t add(uint64_t a, uint64_t b)
@@ -104,6 +107,21 @@ static enum mxfp_format engine_a_format(const struct mxfp_product *p, const stru
 	return options->a_format != MXFP_FORMAT_F32 ? options->a_format : p->a->format;
 }
 
+/* The format of C, of a product that has passed is_known(). */
+static enum mxfp_format c_format(const struct mxfp_product *p)
+{
+	return p->c != NULL ? p->c->format : MXFP_FORMAT_F32;
+}
+
+/* Whether the structs of a product are of versions that are known; their members that are read here are the first version's. */
+static bool is_known(const struct mxfp_product *p)
+{
+	struct mxfp_matrix matrix;
+	struct mxfp_result result;
+
+	return MXFP_SIZED(p->a, &matrix) != NULL && MXFP_SIZED(p->w, &matrix) != NULL && MXFP_SIZED(p->c, &result) != NULL;
+}
+
 /* Computes the bytes of a matrix in memory: numbers, or codes and scales; if it is sparse, kept codes and masks. */
 static enum mxfp_status matrix_bytes(const struct mxfp_matrix *x, uint64_t *bytes)
 {
@@ -111,13 +129,13 @@ static enum mxfp_status matrix_bytes(const struct mxfp_matrix *x, uint64_t *byte
 	struct mxfp_sparse_sizes sparse;
 	enum mxfp_status status = MXFP_OK;
 
-	if (mxfp_is_block(x->format))
-		status = mxfp_blocks_size(x->format, x->rows, x->cols, &blocks);
+	if (is_block(x->format))
+		status = mxfp_blocks_size(&blocks, x->format, x->rows, x->cols);
 	*bytes = add(blocks.codes_bytes, blocks.scales_bytes);
 	if (status == MXFP_OK && (x->sparsity.n != 0 || x->sparsity.m != 0)) {
-		status = mxfp_sparse_size(x->format, x->sparsity, x->rows, x->cols, &sparse);
+		status = mxfp_sparse_size(&sparse, x->format, x->sparsity, x->rows, x->cols);
 		*bytes = add(blocks.scales_bytes, add(sparse.codes_bytes, sparse.masks_bytes));
-	} else if (!mxfp_is_block(x->format)) {
+	} else if (!is_block(x->format)) {
 		*bytes = multiply(multiply(x->rows, x->cols), mxfp_format_get_info(x->format)->storage_bytes);
 	}
 	return status;
@@ -135,9 +153,10 @@ static uint64_t depth(const struct sums *s, enum mxfp_engine_rate rate, const st
 
 /* Returns the cycles of `columns` columns of W: each group of rows whose sums fit the banks passes once per tile of
    K. */
-static uint64_t strip_cycles(const struct sums *s, uint64_t m, uint64_t columns)
+static uint64_t strip_cycles(const struct sums *s, enum mxfp_format c, uint64_t m, uint64_t columns)
 {
-	uint64_t group = (uint64_t)s->bank_rows * s->chip->banks / s->split;
+	uint64_t bank_rows = c == MXFP_FORMAT_BF16 && s->chip->bank_rows_16 != 0 ? s->chip->bank_rows_16 : s->chip->bank_rows;
+	uint64_t group = bank_rows * s->chip->banks / s->split;
 	uint64_t load = smaller(s->chip->load_cycles, columns);
 
 	return add(multiply(m / group, larger(group, load)), m % group != 0 ? larger(m % group, load) : 0);
@@ -152,8 +171,8 @@ static struct cost product_cost(const struct sums *s, const struct mxfp_product 
 	cost.depth = depth(s, rate, &p->w->sparsity);
 	const uint64_t columns = s->chip->columns, n = p->w->rows;
 	uint64_t tiles = multiply(parts(p->a->cols, cost.depth), s->chip->rates[rate].row_cycles);
-	uint64_t strips = add(multiply(n / columns, strip_cycles(s, p->a->rows, columns)),
-	                      n % columns != 0 ? strip_cycles(s, p->a->rows, n % columns) : 0);
+	uint64_t strips = add(multiply(n / columns, strip_cycles(s, c_format(p), p->a->rows, columns)),
+	                      n % columns != 0 ? strip_cycles(s, c_format(p), p->a->rows, n % columns) : 0);
 	cost.cycles = multiply(tiles, strips);
 	cost.moving = multiply(tiles, multiply(parts(n, columns), p->a->rows));
 	cost.load = smaller(s->chip->load_cycles, smaller(n, columns)) * s->chip->rates[rate].row_cycles;
@@ -188,7 +207,7 @@ static void add_product(struct sums *s, const struct mxfp_product *p, const stru
 {
 	const struct cost cost = product_cost(s, p, rate);
 	const uint64_t area = multiply(p->a->rows, p->w->rows), macs = multiply(area, p->a->cols);
-	const uint64_t c_bytes = mxfp_format_get_info(options->c_format)->storage_bytes;
+	const uint64_t c_bytes = mxfp_format_get_info(c_format(p))->storage_bytes;
 	const uint64_t peak = (uint64_t)s->chip->rates[rate].peak_gflop_s * s->cores / s->chip->cores;
 
 	/* An upper bound: any product may be the first of its sub-array and wait for its first tile. */
@@ -213,17 +232,21 @@ static enum mxfp_status check_product(struct sums *s, const struct mxfp_product 
 	uint64_t a_bytes, w_bytes;
 
 	if (p == NULL)
-		return MXFP_ERR_OPTION;
+		return MXFP_ERR_VERSION;
 	if (p->a == NULL || p->w == NULL)
 		return MXFP_ERR_NULL;
+	if (!is_known(p))
+		return MXFP_ERR_VERSION;
+	if (c_format(p) != MXFP_FORMAT_F32 && c_format(p) != MXFP_FORMAT_BF16)
+		return MXFP_ERR_FORMAT;
 	if (mxfp_format_get_info(p->a->format) == NULL || (options->a_format != MXFP_FORMAT_F32 &&
-	                                               options->a_format != p->a->format && !mxfp_is_source(p->a->format)))
+	                                               options->a_format != p->a->format && !is_source(p->a->format)))
 		return MXFP_ERR_FORMAT;
 	enum mxfp_engine_rate rate = product_rate(s, p, options);
 	if (rate == N_RATES)
 		return MXFP_ERR_FORMAT;
 	if (p->a->cols != p->w->cols)
-		return MXFP_ERR_SIZE;
+		return MXFP_ERR_SHAPE;
 	enum mxfp_status status = matrix_bytes(p->a, &a_bytes);
 	if (status == MXFP_OK)
 		status = matrix_bytes(p->w, &w_bytes);
@@ -250,37 +273,33 @@ static bool is_chip(const struct mxfp_engine_chip *chip)
 	                           (uint64_t)chip->bank_rows * chip->banks >= WHOLE / QUARTER);
 }
 
-static enum mxfp_status check(struct sums *s, const struct mxfp_engine *engine, const struct mxfp_product *products,
-                              size_t n, const struct mxfp_gemm_options *options)
+static enum mxfp_status check(struct sums *s, size_t *failed, const struct mxfp_engine *engine,
+                              const struct mxfp_product *products, size_t n, const struct mxfp_gemm_options *options)
 {
 	unsigned pass = options->pass_k == 0 ? WHOLE : options->pass_k;
 	struct mxfp_engine copy;
 
-	if (engine != NULL && MXFP_SIZED((const struct mxfp_engine *)engine, &copy, ideal_ps) == NULL)
-		return MXFP_ERR_OPTION;
+	if (engine != NULL && MXFP_SIZED(engine, &copy) == NULL)
+		return MXFP_ERR_VERSION;
 	if (engine == NULL || (n != 0 && (products == NULL || engine->places == NULL)) || engine->busy == NULL)
 		return MXFP_ERR_NULL;
-	s->chip = engine->chip == NULL   ? &chips[0]
-	          : is_known(engine->chip) ? engine->chip
-	                                   : MXFP_SIZED(engine->chip, &s->chip_copy, rates);
+	s->chip = engine->chip == NULL ? &chips[0] : MXFP_SIZED(engine->chip, &s->chip_copy);
 	if (s->chip == NULL)
-		return MXFP_ERR_OPTION;
+		return MXFP_ERR_VERSION;
 	s->cores = engine->cores != 0 ? engine->cores : s->chip->cores;
 	if ((pass != WHOLE && pass != WHOLE / 2 && pass != QUARTER) || !is_chip(s->chip) || s->cores > s->chip->cores)
 		return MXFP_ERR_OPTION;
 	s->split = WHOLE / pass;
-	s->bank_rows = options->c_format == MXFP_FORMAT_BF16 && s->chip->bank_rows_16 != 0 ? s->chip->bank_rows_16 : s->chip->bank_rows;
 	if (engine->n_busy / s->split < s->cores)
 		return MXFP_ERR_SIZE;
-	if ((options->c_format != MXFP_FORMAT_F32 && options->c_format != MXFP_FORMAT_BF16) ||
-	    (options->a_format != MXFP_FORMAT_F32 && !mxfp_is_block(options->a_format)))
+	if (options->a_format != MXFP_FORMAT_F32 && !is_block(options->a_format))
 		return MXFP_ERR_FORMAT;
 	enum mxfp_status status = MXFP_OK;
 	struct mxfp_product product;
 	for (size_t i = 0; i < n && status == MXFP_OK; i++) {
 		status = check_product(s, mxfp_product_at(products, i, &product), options);
-		if (status != MXFP_OK && options->failed_product != NULL)
-			*options->failed_product = i;
+		if (status != MXFP_OK && failed != NULL)
+			*failed = i;
 	}
 	bool fits = larger(s->cycles, s->moving) != UINT64_MAX && larger(s->macs, s->macs_tiles) != UINT64_MAX &&
 	            larger(s->bytes, s->ideal_ps) != UINT64_MAX && scale(s->bytes, MEGA, 1) != UINT64_MAX &&
@@ -380,33 +399,43 @@ static void account(struct mxfp_engine *engine, const struct sums *s, const stru
 	engine->compute_ps = s->chip->rows == 0 ? 0 : scale(engine->cycles, MEGA, s->chip->clock_mhz);
 }
 
-/* Checks the products, runs them if `runs`, and fills in their account. */
-static enum mxfp_status estimate(const struct mxfp_product *products, size_t n, const struct mxfp_gemm_options *options,
-                                 bool runs, void *workspace, size_t workspace_bytes, struct mxfp_engine *engine)
+/* How products run; NULL: they do not. */
+struct run {
+	void *workspace;
+	size_t workspace_bytes;
+	const struct mxfp_exec *exec;
+};
+
+/* Checks the products, runs them, and fills in their account. */
+static enum mxfp_status estimate(struct mxfp_engine *engine, size_t *failed, const struct mxfp_product *products, size_t n,
+                                 const struct mxfp_gemm_options *options, const struct run *run)
 {
 	struct mxfp_gemm_options copy;
-	const struct mxfp_gemm_options *o = mxfp_sized_gemm_options(options, &copy);
+	const struct mxfp_gemm_options *o = MXFP_SIZED(options, &copy);
 	struct sums s = {0};
 
 	if (o == NULL)
-		return MXFP_ERR_OPTION;
-	enum mxfp_status status = check(&s, engine, products, n, o);
+		return MXFP_ERR_VERSION;
+	enum mxfp_status status = check(&s, failed, engine, products, n, o);
 
-	if (status == MXFP_OK && runs)
-		status = mxfp_gemm_grouped(products, n, o, workspace, workspace_bytes);
+	if (status == MXFP_OK && run != NULL)
+		status = mxfp_gemm_grouped(failed, products, n, options, run->workspace, run->workspace_bytes, run->exec);
 	if (status == MXFP_OK)
 		account(engine, &s, products, n, o);
 	return status;
 }
 
-enum mxfp_status mxfp_engine_estimate(const struct mxfp_product *products, size_t n,
-                                      const struct mxfp_gemm_options *options, struct mxfp_engine *engine)
+enum mxfp_status mxfp_engine_estimate(struct mxfp_engine *engine, size_t *failed, const struct mxfp_product *products,
+                                      size_t n, const struct mxfp_gemm_options *options)
 {
-	return estimate(products, n, options, false, NULL, 0, engine);
+	return estimate(engine, failed, products, n, options, NULL);
 }
 
-enum mxfp_status mxfp_engine_run(const struct mxfp_product *products, size_t n, const struct mxfp_gemm_options *options,
-                                 void *workspace, size_t workspace_bytes, struct mxfp_engine *engine)
+enum mxfp_status mxfp_engine_run(struct mxfp_engine *engine, size_t *failed, const struct mxfp_product *products, size_t n,
+                                 const struct mxfp_gemm_options *options, void *workspace, size_t workspace_bytes,
+                                 const struct mxfp_exec *exec)
 {
-	return estimate(products, n, options, true, workspace, workspace_bytes, engine);
+	const struct run run = {workspace, workspace_bytes, exec};
+
+	return estimate(engine, failed, products, n, options, &run);
 }

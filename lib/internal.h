@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* What the command and the tests use of the library besides its interface; the shared library does not export it. */
+#ifndef MXFP_INTERNAL_H
+#define MXFP_INTERNAL_H
+
+#include "mxfp/exec.h"
+
+/* Calls task(argument, i) once for every i < n on the threads of exec, as the library's own calls do. MXFP_ERR_NULL: no task;
+   MXFP_ERR_ISA, MXFP_ERR_VERSION. */
+enum mxfp_status mxfp_parallel_for(const struct mxfp_exec *exec, size_t n, void (*task)(void *argument, size_t i),
+                                   void *argument);
+
+/* Returns MXFP_ERR_ISA if MXFP_ISA names no known tier (then only "ref" runs), else MXFP_OK. */
+enum mxfp_status mxfp_isa_status(void);
+
+#endif
