@@ -39,7 +39,7 @@ MXFP_API enum mxfp_status mxfp_attention_cache_size(size_t *bytes, const struct 
  * What was there is replaced.
  *
  * MXFP_ERR_FORMAT     keys or values not in f32, transposed or sparse
- * MXFP_ERR_SHAPE      keys or values of other rows or columns
+ * MXFP_ERR_SHAPE      0 heads or head_cols of the cache; keys or values of other rows or columns
  * MXFP_ERR_WORKSPACE  memory_bytes are too few
  * MXFP_ERR_SIZE       tokens past the capacity
  * MXFP_ERR_OVERLAP    keys or values in the cache
@@ -59,7 +59,8 @@ struct mxfp_attention_options {
 /*
  * Computes the workspace that mxfp_attention() takes for n tokens of `heads` heads of queries.
  *
- * Errors as mxfp_attention()
+ * MXFP_ERR_SHAPE  0 heads or head_cols of the cache; `heads` is 0 or not a multiple of cache->heads
+ * MXFP_ERR_SIZE   tokens past the capacity
  */
 MXFP_API enum mxfp_status mxfp_attention_workspace_size(size_t *bytes, const struct mxfp_attention_cache *cache, size_t first,
                                                         size_t heads, size_t n, const struct mxfp_attention_options *options,
@@ -76,7 +77,7 @@ MXFP_API enum mxfp_status mxfp_attention_workspace_size(size_t *bytes, const str
  * tokens.
  *
  * MXFP_ERR_FORMAT     q or the result not in f32; q transposed or sparse
- * MXFP_ERR_SHAPE      columns of q that are not such heads
+ * MXFP_ERR_SHAPE      0 heads or head_cols of the cache; columns of q that are not such heads
  * MXFP_ERR_OPTION     a result with more than data
  * MXFP_ERR_SIZE       tokens past the capacity
  * MXFP_ERR_WORKSPACE  the workspace or memory_bytes are too small

@@ -77,8 +77,11 @@ struct mxfp_format_info {
 /* Returns the properties of a format, or NULL if there is no format of that number. */
 MXFP_API const struct mxfp_format_info *mxfp_format_get_info(enum mxfp_format format);
 
-/* Finds a format by name or alias ("mxfp4", "e4m3fn"; exact, lower case). MXFP_ERR_NULL; MXFP_ERR_FORMAT: no format has
-   that name, and *format is unchanged. */
+/*
+ * Finds a format by name or alias ("mxfp4", "e4m3fn"; exact, lower case).
+ *
+ * MXFP_ERR_FORMAT  no format has that name
+ */
 MXFP_API enum mxfp_status mxfp_format_from_name(enum mxfp_format *format, const char *name);
 
 #ifdef __cplusplus

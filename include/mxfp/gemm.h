@@ -79,7 +79,7 @@ struct mxfp_gemm_options {
  * sparsity, w_packed, whether they have blocks, and the options; other pointers are ignored. The result depends on
  * the instruction set, and if exec->threads is 0, also on the processors that the process may use now.
  *
- * Errors as mxfp_gemm()
+ * Errors as mxfp_gemm(), but for MXFP_ERR_MASK, MXFP_ERR_NON_FINITE, MXFP_ERR_OVERLAP, MXFP_ERR_WORKSPACE
  */
 MXFP_API enum mxfp_status mxfp_gemm_workspace_size(size_t *bytes, const struct mxfp_product *products, size_t n,
                                                    const struct mxfp_gemm_options *options, const struct mxfp_exec *exec);
@@ -136,7 +136,7 @@ MXFP_API enum mxfp_status mxfp_gemm_grouped(size_t *failed, const struct mxfp_pr
  * options->a_format, or quantized to it, if that is a block format; if it is 0, an A of numbers in f32, tf32, bf16 or
  * f16.
  *
- * Errors as mxfp_gemm()
+ * Errors as mxfp_pack(), but for MXFP_ERR_MASK, MXFP_ERR_OVERLAP, MXFP_ERR_WORKSPACE
  */
 MXFP_API enum mxfp_status mxfp_pack_size(size_t *bytes, const struct mxfp_matrix *w, const struct mxfp_gemm_options *options,
                                          const struct mxfp_exec *exec);
@@ -148,8 +148,11 @@ MXFP_API enum mxfp_status mxfp_pack_size(size_t *bytes, const struct mxfp_matrix
  * count, and exec->isa. bytes is at least what mxfp_pack_size() says. There is no checksum: changed bytes give other numbers,
  * not an error, but are safe to multiply.
  *
+ * MXFP_ERR_FORMAT     W in a format that cannot be an operand, or transposed and in blocks or sparse; psum or a_format as in
+ *                     mxfp_gemm()
+ * MXFP_ERR_OPTION     an enum or pass_k out of range; an activation_parameter that is NaN or Inf; an unknown sparsity
  * MXFP_ERR_WORKSPACE  bytes is less than that
- * Other errors as mxfp_gemm()
+ * MXFP_ERR_MASK       as mxfp_sparse_check()
  */
 MXFP_API enum mxfp_status mxfp_pack(void *packed, size_t bytes, const struct mxfp_matrix *w,
                                     const struct mxfp_gemm_options *options, const struct mxfp_exec *exec);

@@ -112,8 +112,11 @@ MXFP_API const char *mxfp_option_name(enum mxfp_option option, int value);
 /* Returns the meaning of a value in one English phrase, or NULL if there is no such value. */
 MXFP_API const char *mxfp_option_meaning(enum mxfp_option option, int value);
 
-/* Finds a value by name (exact, lower case). MXFP_ERR_NULL; MXFP_ERR_OPTION: no value has that name, and *value is
-   unchanged. */
+/*
+ * Finds a value of an option by name (exact, lower case).
+ *
+ * MXFP_ERR_OPTION  no value has that name, or there is no such option
+ */
 MXFP_API enum mxfp_status mxfp_option_from_name(int *value, enum mxfp_option option, const char *name);
 
 /* A number that may be left out: {0} is none, mxfp_some(7) is 7. */

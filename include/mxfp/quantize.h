@@ -102,7 +102,7 @@ MXFP_API enum mxfp_status mxfp_fake_quantize(const struct mxfp_result *result, e
  * receives the codes of src transposed and each square's scale byte in all its rows. So a W that was quantized once
  * serves X W^T by itself and Y W transposed. Padding of dst is written as zeros.
  *
- * MXFP_ERR_FORMAT  src or dst not in an MX format, or in two; src sparse
+ * MXFP_ERR_FORMAT  src or dst not in an MX format, or in two; src transposed or sparse
  * MXFP_ERR_SHAPE   dst has other rows or columns
  * MXFP_ERR_OPTION  rows of a square have different scales
  */

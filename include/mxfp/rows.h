@@ -33,12 +33,12 @@ extern "C" {
  * result->data may be rows that are read (but not a mask), with their format and stride: each result then replaces the number
  * in its place.
  *
- * All functions of this header return, besides what is said below:
+ * Functions of this header that have a result return, besides what is said below:
  *
  * MXFP_ERR_NULL    neither data nor blocks in the result
  * MXFP_ERR_FORMAT  numbers that are not f32 or bf16, transposed or sparse; blocks not in a block format
  * MXFP_ERR_SHAPE   matrices or blocks of another shape
- * MXFP_ERR_OPTION  an option out of range; a `quantize` that mxfp_quantize() refuses or that is refused above
+ * MXFP_ERR_OPTION  a `quantize` that mxfp_quantize() refuses or that is refused above; a result with clamped or first_non_finite
  */
 
 /* All zero: the function's default parameter. */
@@ -70,7 +70,9 @@ enum mxfp_reduction {
 /*
  * Reduces each row to a number: dst[0 .. rows - 1]. A sum of no numbers is +0.
  *
- * MXFP_ERR_SIZE  mean or max of no numbers, even of no rows
+ * MXFP_ERR_FORMAT  src is not f32 or bf16, or is transposed or sparse
+ * MXFP_ERR_OPTION  a reduction out of range
+ * MXFP_ERR_SIZE    mean or max of no numbers, even of no rows
  */
 MXFP_API enum mxfp_status mxfp_rows_reduce(float *dst, enum mxfp_reduction reduction, const struct mxfp_matrix *src,
                                            const struct mxfp_exec *exec);
@@ -79,7 +81,8 @@ MXFP_API enum mxfp_status mxfp_rows_reduce(float *dst, enum mxfp_reduction reduc
  * Finds in each row the first number that is not less than any other, or the first NaN if there is one: dst[0 .. rows - 1]
  * are their columns. -0 and +0 are equal.
  *
- * MXFP_ERR_SIZE  rows of no numbers, even no rows
+ * MXFP_ERR_FORMAT  src is not f32 or bf16, or is transposed or sparse
+ * MXFP_ERR_SIZE    rows of no numbers, even no rows
  */
 MXFP_API enum mxfp_status mxfp_rows_argmax(size_t *dst, const struct mxfp_matrix *src, const struct mxfp_exec *exec);
 
