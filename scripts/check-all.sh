@@ -5,12 +5,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/build.shlib
 
-parts=(tiers sanitize compilers debian emulated interop exhaustive)
+parts=(tiers sanitize abi compilers debian emulated interop exhaustive)
 usage='usage: scripts/check-all.sh [PART...]
 
 Parts, with random inputs of a seed that is printed; MXFP_TEST_SEED sets it:
   tiers       every test at every instruction-set tier, and under mpirun
   sanitize    every test with sanitizers and with all inputs; threads with ThreadSanitizer
+  abi         exported symbols, and the interface beside that of the last tag
   compilers   every test with every gcc and clang of this machine, at -O1, -O2, -O3
   debian      scripts/check.sh in a bare Debian 12 and 13 (needs root)
   emulated    aarch64, s390x and old x86 CPUs under qemu (needs Debian)
@@ -61,6 +62,14 @@ part_sanitize() {
 	build || return
 	check check-races || status=1
 	MXFP_ISA='' check check-sanitize SANITIZE_SHARE=1 || status=1
+	return $status
+}
+
+part_abi() {
+	local status=0
+	build || return
+	check check TESTS=tests/house/check_symbols.sh || status=1
+	scripts/check-abi.sh || status=1
 	return $status
 }
 

@@ -26,6 +26,7 @@ libjs-chart.js file    /usr/share/javascript/chart.js/chart.min.js
 '
 check='
 check          module  check
+abigail-tools  command abidiff
 libmpfr-dev    module  mpfr
 g++            command c++
 fish           command fish
