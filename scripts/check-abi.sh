@@ -9,11 +9,11 @@ case ${1-} in
 usage: scripts/check-abi.sh [OLD [NEW]]
 
 Says what a program compiled with OLD would meet in NEW: functions that are gone or take something else, structs of another
-layout, enumerators of another value. OLD and NEW are commits, or folders that have include/, lib/libmxfp.map and configure.ac. OLD
-is by default the last tag, NEW this tree.
+layout, enumerators of another value. OLD and NEW are commits, or folders that have include/, lib/ and configure.ac. OLD is by
+default the last tag, NEW this tree.
 
-The interface is the headers and the linker's map, so abidiff (Debian: abigail-tools) compares two libraries of these functions
-without bodies; that the real one exports the same is tests/house/check_symbols.sh. New functions and new enumerators are none
+The interface of a library is headers and a linker's map, so abidiff (Debian: abigail-tools) compares two libraries of these
+functions without bodies; tests/house/check_symbols.sh sees that the real ones export the same. New functions and new enumerators are none
 of its business. Members may come to the end, past the old sizeof, of structs that begin with `size` and of those that only the
 library makes. A SONAME of another number is another interface, which programs are compiled for anew.
 
@@ -41,74 +41,166 @@ fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# take VERSION DIR: its headers and its map.
+# take VERSION DIR: its headers, its maps, and the versions of its interfaces.
 take() {
 	mkdir "$2"
 	if [ -d "$1" ]; then
-		tar -c -C "$1" include lib/libmxfp.map configure.ac | tar -x -C "$2"
+		tar -c -C "$1" include lib configure.ac | tar -x -C "$2"
 	else
-		git -C "$top" archive "$1" include lib/libmxfp.map configure.ac | tar -x -C "$2"
-	fi || fail "$1: no commit, and no folder with include/, lib/libmxfp.map and configure.ac"
+		git -C "$top" archive "$1" include lib configure.ac | tar -x -C "$2"
+	fi || fail "$1: no commit, and no folder with include/, lib/ and configure.ac"
 }
 
-# soname DIR: by libtool's CURRENT:REVISION:AGE.
+# A library, the map of what it exports, and what configure.ac calls its version.
+libraries='
+libmxfp        lib/libmxfp.map               MXFP_LIBTOOL_VERSION
+libmxfp-engine lib/engine/libmxfp-engine.map MXFP_ENGINE_LIBTOOL_VERSION'
+
+# soname DIR NAME VERSION: by libtool's CURRENT:REVISION:AGE.
 soname() {
 	local current age
-	IFS=: read -r current _ age < <(sed -n 's/.*MXFP_LIBTOOL_VERSION\], \[\([0-9:]*\)\].*/\1/p' "$1/configure.ac")
-	echo "libmxfp.so.$((current - age))"
+	IFS=: read -r current _ age < <(sed -n "s/.*\[$3\], \[\([0-9:]*\)\].*/\1/p" "$1/configure.ac")
+	echo "$2.so.$((current - age))"
 }
 
-# link DIR: DIR/libmxfp.so, the functions of its headers without bodies.
+# members DIR: of each struct that may grow its name, a tab, and its members without comments.
+members() {
+	awk '
+		/^struct mxfp_[a-z_]+ \{$/ {
+			name = $2
+			body = ""
+			within = 1
+			next
+		}
+		within && /^};/ {
+			gsub(/\/\*([^*]|\*+[^*\/])*\*+\//, "", body)
+			gsub(/[[:space:]]+/, " ", body)
+			if (body ~ /^ size_t size;/ || name ~ /^mxfp_(format_info|gemm_tile)$/) # the library makes these
+				print name "\t" body
+			within = 0
+		}
+		within { body = body $0 "\n" }' "$1"/include/mxfp/*.h
+}
+
+# c_of DIR CODE...: compiles lines of C behind all headers, and runs them.
+c_of() {
+	{
+		(cd "$1/include" && printf '#include "%s"\n' mxfp.h mxfp/*.h)
+		printf '%s\n' '#include <stddef.h>' '#include <stdio.h>' 'int main(void) {' "${@:2}" '}'
+	} >"$1/run.c"
+	# shellcheck disable=SC2086 # CC may contain options
+	${CC:-cc} -std=gnu11 -w -I "$1/include" "$1/run.c" -o "$1/run"
+	"$1/run"
+}
+
+# cut: takes the members from structs in "$dir/new" that have come to their ends, as far as an older caller has nothing there.
+cut_new_members() {
+	local name before now first size place
+	members "$dir/old" >"$dir/old/members"
+	members "$dir/new" >"$dir/new/members"
+	while IFS=$'\t' read -r name before; do
+		now=$(awk -F'\t' -v name="$name" '$1 == name { print $2 }' "$dir/new/members")
+		[[ $now == "$before"?* && $now != "$before " ]] || continue
+		# The first of the new ones: "type (*name)(...)", "type name[8]", "type name, other".
+		first=$(sed -E 's/^[^;]*\(\*([a-z0-9_]+)\).*/\1/; t; s/^([^;,[]*[^a-z0-9_])?([a-z0-9_]+)[;,[].*/\2/' <<<"${now#"$before"}")
+		size=$(c_of "$dir/old" "printf(\"%zu\", sizeof(struct $name));")
+		place=$(c_of "$dir/new" "printf(\"%zu\", offsetof(struct $name, $first));")
+		if [ "$place" -lt "$size" ]; then
+			echo "struct $name: $first lies at byte $place, in the padding of older callers, whose struct has $size bytes"
+			changed=1
+		fi
+		echo "struct $name has grown"
+		printf '%s\t%s\n' "$name" "$before" >>"$dir/cut"
+	done <"$dir/old/members"
+}
+
+# plain DIR: the headers without functions that are inline, and NEW's with structs as OLD had them.
+plain() {
+	local header
+	mkdir -p "$1/plain/mxfp"
+	cp "$1/include/mxfp.h" "$1/plain"
+	for header in "$1"/include/mxfp/*.h; do
+		awk -F'\t' -v cut="$dir/cut" -v is_new="$([ "$1" != "$dir/new" ] || echo 1)" '
+			BEGIN {
+				while (is_new && (getline <cut) > 0)
+					body[$1] = $2
+			}
+			/^static inline / { skips = "^}" }
+			/^struct mxfp_[a-z_]+ \{$/ {
+				split($0, words, " ")
+				if (words[2] in body) {
+					print $0 body[words[2]] "};"
+					skips = "^};"
+				}
+			}
+			!skips
+			skips && $0 ~ skips { skips = "" }' "$header" >"$1/plain/mxfp/${header##*/}"
+	done
+}
+
+# link DIR NAME MAP VERSION: DIR/NAME.so, the functions of a library without bodies.
 link() {
 	{
-		(cd "$1/include" && for header in mxfp.h mxfp/*.h; do echo "#include \"$header\""; done)
-		cat "$1"/include/mxfp/*.h | awk '
-			/^MXFP_API / { within = 1 }
-			within { within = !sub(/;$/, " { __builtin_trap(); }"); print }'
+		(cd "$1/plain" && printf '#include "%s"\n' mxfp.h mxfp/*.h)
+		awk '
+			FILENAME ~ /\.map$/ {
+				if (sub(/^\t/, "") && sub(/;$/, ""))
+					mapped[$0] = 1
+				next
+			}
+			/^MXFP_API / {
+				within = 1
+				text = ""
+			}
+			within { text = text $0 "\n" }
+			within && /;$/ {
+				within = 0
+				name = text
+				sub(/\(.*/, "", name)
+				sub(/^.*[ *]/, "", name)
+				if (name in mapped && sub(/;\n$/, " { __builtin_trap(); }\n", text))
+					printf "%s", text
+			}' "$1/$3" "$1"/plain/mxfp/*.h
 	} >"$1/interface.c"
 	# shellcheck disable=SC2086 # CC may contain options
-	${CC:-cc} -std=gnu11 -w -g -fPIC -shared -fvisibility=hidden -I "$1/include" "$1/interface.c" -o "$1/libmxfp.so" \
-		-Wl,--version-script="$1/lib/libmxfp.map" -Wl,-soname,"$(soname "$1")"
+	${CC:-cc} -std=gnu11 -w -g -fPIC -shared -fvisibility=hidden -I "$1/plain" "$1/interface.c" -o "$1/$2.so" \
+		-Wl,--version-script="$1/$3" -Wl,-soname,"$(soname "$1" "$2" "$4")"
 }
 
-# growing DIR: the structs that may grow, each with its bits.
-growing() {
-	{
-		cat "$1/interface.c"
-		echo '#include <stdio.h>'
-		echo 'int main(void) {'
-		awk '
-			/^struct mxfp_[a-z_]+ \{$/ { name = $2 }
-			/^\tsize_t size;/ || /^struct mxfp_(format_info|gemm_tile) \{$/ { # the library makes these
-				printf "printf(\"%s %%zu\\n\", 8 * sizeof(struct %s));\n", name, name
-			}' "$1"/include/mxfp/*.h
-		echo '}'
-	} >"$1/sizes.c"
-	# shellcheck disable=SC2086 # CC may contain options
-	${CC:-cc} -std=gnu11 -w -I "$1/include" "$1/sizes.c" -o "$1/sizes"
-	"$1/sizes"
+# compare NAME MAP VERSION: one library.
+compare() {
+	local status=0 before now
+	[ -e "$dir/old/$2" ] || {
+		echo "$1: $old has none"
+		return
+	}
+	before=$(soname "$dir/old" "$1" "$3")
+	now=$(soname "$dir/new" "$1" "$3")
+	[ "$before" = "$now" ] || {
+		echo "$before became $now: another interface, not compared"
+		return
+	}
+	link "$dir/old" "$@" || fail "$old: its headers do not compile"
+	link "$dir/new" "$@" || fail "$new: its headers do not compile"
+	abidiff --no-default-suppression --no-added-syms "$dir/old/$1.so" "$dir/new/$1.so" || status=$?
+	# Of abidiff's bits, 1 and 2 are errors of its own, 4 and 8 changes.
+	[ $((status & 3)) = 0 ] || fail 'abidiff failed'
+	if [ $status = 0 ]; then
+		echo "$now: the interface of $old is kept"
+	else
+		echo "$now: the interface of $old has changed as above"
+		changed=1
+	fi
 }
 
 take "$old" "$dir/old"
 take "$new" "$dir/new"
-if [ "$(soname "$dir/old")" != "$(soname "$dir/new")" ]; then
-	echo "$(soname "$dir/old") became $(soname "$dir/new"): another interface, not compared"
-	exit
-fi
-link "$dir/old" || fail "$old: its headers do not compile"
-link "$dir/new" || fail "$new: its headers do not compile"
-growing "$dir/old" >"$dir/growing" || fail "$old: its structs have no size"
-while read -r struct bits; do
-	printf '[suppress_type]\nname = %s\nhas_data_member_inserted_between = {%s, end}\nhas_size_change = yes\n' "$struct" "$bits"
-done <"$dir/growing" >"$dir/suppressions"
-
-status=0
-abidiff --no-default-suppression --suppressions "$dir/suppressions" --no-added-syms "$dir/old/libmxfp.so" \
-	"$dir/new/libmxfp.so" || status=$?
-# Of abidiff's bits, 1 and 2 are errors of its own, 4 and 8 changes.
-[ $((status & 3)) = 0 ] || fail 'abidiff failed'
-[ $status = 0 ] || {
-	echo "the interface of ${old#"$top/"} is not that of ${new#"$top/"}: see above"
-	exit 1
-}
-echo "the interface of $old is kept"
+changed=0
+: >"$dir/cut"
+cut_new_members
+plain "$dir/old"
+plain "$dir/new"
+while read -r name map version; do
+	[ -z "$name" ] || compare "$name" "$map" "$version"
+done <<<"$libraries"
+exit $changed

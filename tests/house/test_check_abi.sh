@@ -17,7 +17,7 @@ compare() {
 	local status=0 file
 	rm -rf "$dir/new"
 	mkdir -p "$dir/new"
-	tar -c -C "$srcdir" include lib/libmxfp.map configure.ac | tar -x -C "$dir/new"
+	tar -c -C "$srcdir" include lib configure.ac | tar -x -C "$dir/new"
 	chmod -R u+w "$dir/new"
 	for file in $4; do
 		sed -i -E "$5" "$dir/new/$file"
@@ -43,9 +43,9 @@ compare 0 'is kept' 'a function more' 'include/mxfp/version.h lib/libmxfp.map' \
 compare 0 'is kept' 'an enumerator more' include/mxfp/options.h 's/^\tMXFP_ROUND_SR = 6,/&\n\tMXFP_ROUND_ADDED = 7,/'
 compare 0 'is kept' 'a struct with a size grows' include/mxfp/matrix.h "$(member mxfp_matrix size_t)"
 compare 0 'is kept' 'a struct of the library grows' include/mxfp/format.h "$(member mxfp_format_info size_t)"
-compare 0 'not compared' 'another SONAME' configure.ac 's/\[0:0:0\]/[1:0:0]/'
+compare 0 'not compared' 'another SONAME' configure.ac 's/(MXFP_LIBTOOL_VERSION\], )\[0:0:0\]/\1[1:0:0]/'
 compare 1 'struct mxfp_sizes' 'a struct without a size grows' include/mxfp/matrix.h "$(member mxfp_sizes size_t)"
-compare 1 'struct mxfp_optional' 'a struct inside others grows' include/mxfp/options.h "$(member mxfp_optional int)"
+compare 1 'mxfp_optional' 'a struct inside others grows' include/mxfp/options.h "$(member mxfp_optional int)"
 compare 1 'struct mxfp_blocks' 'a member in the padding of older callers' include/mxfp/matrix.h "$(member mxfp_blocks bool)"
 compare 1 'struct mxfp_blocks' 'a member before others' include/mxfp/matrix.h 's/^\tvoid \*codes;/\tsize_t added;\n&/'
 compare 1 'struct mxfp_attention_cache' 'a member of another type' include/mxfp/attention.h 's/^\tsize_t capacity;/\tint capacity;/'
@@ -58,4 +58,6 @@ compare 1 'MXFP_REDUCTION_MAX' 'an enumerator less' include/mxfp/rows.h '/MXFP_R
 compare 1 'mxfp_amax' 'a function less' lib/libmxfp.map '/mxfp_amax;/d'
 compare 1 'mxfp_philox_word' 'a parameter of another type' include/mxfp/philox.h 's/uint64_t index\)/uint32_t index)/'
 compare 1 'mxfp_isa_active' 'another result' include/mxfp/isa.h 's/^MXFP_API int mxfp_isa_active/MXFP_API long mxfp_isa_active/'
+compare 1 'struct mxfp_engine_place' 'a struct of libmxfp-engine grows' include/mxfp/engine.h "$(member mxfp_engine_place size_t)"
+compare 1 'mxfp_engine_run' 'a function of it less' lib/engine/libmxfp-engine.map '/mxfp_engine_run;/d'
 [ $failures = 0 ]

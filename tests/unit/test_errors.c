@@ -115,7 +115,7 @@ struct arguments {
 	float sinks_at[HEADS];
 	uint32_t positions_at[ROWS];
 	uint8_t codes_at[2 * ROOM], scales_at[ROOM], w_at[4 * ROOM], w_scales_at[ROOM], masks_at[ROOM];
-	/* Arrays that are written, or both: canaries. */
+	/* Arrays that are written, or both: canaries where that makes no difference. */
 	float result_at[ROOM], sums_at[ROOM], bystander_at[ROOM], sum_at[ROOM], reduced_at[ROWS], frequencies_at[ROOM];
 	float cache_at[CACHE_BYTES / sizeof(float)];
 	uint8_t result_codes_at[2 * ROOM], result_scales_at[ROOM], flipped_codes_at[2 * ROOM], flipped_scales_at[ROOM];
@@ -153,6 +153,7 @@ static void fill_memory(struct arguments *a)
 	memset(a->masks_at, 0x33, sizeof a->masks_at);
 	memset(a->cache_at, 0, sizeof a->cache_at);
 	memset(a->frequencies_at, 0, sizeof a->frequencies_at);
+	memset(a->dense_at, 0x21, sizeof a->dense_at);
 }
 
 static struct mxfp_matrix numbers(size_t rows, const float *at)
@@ -347,12 +348,13 @@ static size_t pack_bytes(struct arguments *a)
 	return bytes;
 }
 
+/* 1 for a call that spoils what another takes. */
 static size_t gemm_bytes(struct arguments *a, const char *function)
 {
 	const bool one = strcmp(function, "mxfp_gemm") == 0;
-	size_t bytes;
+	size_t bytes = 1;
 
-	assert_status(mxfp_gemm_workspace_size(&bytes, one ? a->product : a->products, one ? 1 : N_PRODUCTS, a->gemm, a->exec), MXFP_OK);
+	(void)mxfp_gemm_workspace_size(&bytes, one ? a->product : a->products, one ? 1 : N_PRODUCTS, a->gemm, a->exec);
 	return bytes;
 }
 
@@ -440,19 +442,15 @@ static void spoil(struct arguments *a, int row)
 #include "errors.def"
 }
 
-static const struct function *function_of(const struct error *error)
+static bool is_of(const struct error *error, const struct function *f)
 {
-	for (int i = 0; i < N_FUNCTIONS; i++)
-		if (strcmp(functions[i].name, error->function) == 0)
-			return &functions[i];
-	ck_abort_msg("%s has no call", error->function);
-	return NULL;
+	return strcmp(error->function, f->name) == 0;
 }
 
 static bool may_return(const struct function *f, enum mxfp_status status)
 {
 	for (int i = 0; i < N_ERRORS; i++)
-		if (errors[i].status == status && strcmp(errors[i].function, f->name) == 0)
+		if (errors[i].status == status && is_of(&errors[i], f))
 			return true;
 	return false;
 }
@@ -485,21 +483,39 @@ TEST_LOOP(calls_succeed, N_FUNCTIONS)
 	ck_assert_msg(changed() >= 0 || f->call == call_mxfp_sparse_check, "%s: wrote nothing that is compared", f->name);
 }
 
-TEST_LOOP(errors_are_returned, N_ERRORS)
+/* Whether a row is what happens. */
+static bool holds(const struct function *f, int row)
 {
-	const struct error *error = &errors[_i];
-	const struct function *f = function_of(error);
+	const struct error *error = &errors[row];
 
 	fill(&arguments, f->parts);
-	spoil(&arguments, _i);
+	spoil(&arguments, row);
 	const enum mxfp_status status = run(f);
-	ck_assert_msg(status == error->status, "%s: %s: %d (%s), not %d (%s)", f->name, error->what, (int)status,
-	              mxfp_status_text(status), (int)error->status, mxfp_status_text(error->status));
 	before.first = before.want_first;
 	if ((f->parts & FAILED) != 0)
 		before.failed = before.want_failed;
-	ck_assert_msg(changed() < 0, "%s: %s: byte %td of the arguments was written", f->name, error->what, changed());
-	suite_compared(1);
+	if (status != error->status)
+		printf("%s: %s: %d (%s), not %d (%s)\n", f->name, error->what, (int)status, mxfp_status_text(status),
+		       (int)error->status, mxfp_status_text(error->status));
+	else if (changed() >= 0)
+		printf("%s: %s: byte %td of the arguments was written\n", f->name, error->what, changed());
+	return status == error->status && changed() < 0;
+}
+
+TEST_LOOP(errors_are_returned, N_FUNCTIONS)
+{
+	const struct function *f = &functions[_i];
+	int rows = 0, failures = 0;
+
+	for (int row = 0; row < N_ERRORS; row++)
+		if (is_of(&errors[row], f)) {
+			rows++;
+			failures += !holds(f, row);
+		}
+	fflush(stdout);
+	ck_assert_int_ne(rows, 0);
+	ck_assert_int_eq(failures, 0);
+	suite_compared((uint64_t)rows);
 }
 
 TEST_LOOP(no_other_error_is_returned, N_FUNCTIONS)
