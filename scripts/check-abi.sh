@@ -13,9 +13,9 @@ layout, enumerators of another value. OLD and NEW are commits, or folders that h
 default the last tag, NEW this tree.
 
 The interface of a library is headers and a linker's map, so abidiff (Debian: abigail-tools) compares two libraries of these
-functions without bodies; tests/house/check_symbols.sh sees that the real ones export the same. New functions and new enumerators are none
-of its business. Members may come to the end, past the old sizeof, of structs that begin with `size` and of those that only the
-library makes. A SONAME of another number is another interface, which programs are compiled for anew.
+functions without bodies; tests/house/check_symbols.sh sees that the real ones export the same. New functions and enumerators
+are no change. Structs that begin with `size`, and those that only the library makes, may get members at the end, past the old
+sizeof. A SONAME of another number is another interface, for which programs are compiled anew.
 
 The compiler is $CC [cc]. Exit status: 0; 1 if the interface changed; 2 if it cannot be found out.
 END

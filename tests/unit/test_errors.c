@@ -5,7 +5,9 @@
  * arguments point to, but for the places where a function says what was wrong. What spoils one call is then tried on all others,
  * which return what their own rows have, or succeed.
  */
+#include <limits.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,7 +22,7 @@ enum {
 	ROOM = 1024, /* numbers of an array, more than are used */
 	CACHE_BYTES = 2 * CAPACITY * COLS * sizeof(float), /* keys and values: 32 tokens of 32 columns are whole panels */
 	MASK_BYTES = COLS / 8,  /* of a row in 2:4 */
-	HEADER_BYTES = 128, KERNEL_ID = 16, /* of packed weights; where their header has the kernel's number */
+	HEADER_BYTES = 128, KERNEL_ID = 16, W_FORMAT = 24, W_SPARSITY = 32, /* of packed weights; where their header has what */
 	CANARY = 0xA5
 };
 
@@ -28,7 +30,7 @@ enum {
 enum { NUMBERS = 1, BLOCKS = 2, CLAMPED = 4, COUNTS = 8, FIRST = 16, BIAS = 32, FAILED = 64 };
 
 static const int none = 99;
-static const struct mxfp_sparsity dense = {0, 0}, two_of_four = {2, 4}, three_of_seven = {3, 7};
+static const struct mxfp_sparsity dense = {0, 0}, two_of_four = {2, 4}, four_of_sixteen = {4, 16}, three_of_seven = {3, 7};
 
 /* What calls take, and the memory behind it: what a call may read and write at all. */
 struct arguments {
@@ -75,6 +77,7 @@ struct arguments {
 	/* What is told of an error, and what it should be. */
 	size_t failed, want_failed;
 	uint64_t first, want_first;
+	bool alone; /* calls that do not refuse this would run past their arrays */
 
 	/* Structs behind the pointers. */
 	struct mxfp_counts counts;
@@ -206,6 +209,7 @@ static void fill_results(struct arguments *a, int parts)
 	a->marks = a->marks_at;
 	a->failed = a->want_failed = 77;
 	a->first = a->want_first = 78;
+	a->alone = false;
 }
 
 /* The options' own struct with its size and what else is given, and the pointer to it. */
@@ -525,6 +529,8 @@ TEST_LOOP(no_other_error_is_returned, N_FUNCTIONS)
 	for (int row = 0; row < N_ERRORS; row++) {
 		fill(&arguments, f->parts);
 		spoil(&arguments, row);
+		if (arguments.alone)
+			continue;
 		const enum mxfp_status status = run(f);
 		if (status == MXFP_OK)
 			continue;
