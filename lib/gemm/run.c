@@ -41,19 +41,23 @@ static struct mxfp_gemm_area area(const struct batch *batch)
 	return a;
 }
 
-/* Adds what a worker counted to the caller's counts, as others may at the same time. */
+/* Most counts are zero, and others may add at the same time. */
+static void add(uint64_t *sum, uint64_t count)
+{
+	if (count != 0)
+		__atomic_fetch_add(sum, count, __ATOMIC_RELAXED);
+}
+
+/* Adds what a worker counted to the caller's counts, if there are any. */
 static void flush(struct mxfp_counts *to, struct mxfp_counts *counted)
 {
-	const struct {
-		uint64_t *to, n;
-	} sums[] = {
-		{&to->saturated, counted->saturated}, {&to->overflowed, counted->overflowed}, {&to->flushed, counted->flushed},
-		{&to->nan, counted->nan},             {&to->inf, counted->inf},
-	};
-
-	for (size_t i = 0; to != NULL && i < sizeof sums / sizeof sums[0]; i++)
-		if (sums[i].n != 0)
-			__atomic_fetch_add(sums[i].to, sums[i].n, __ATOMIC_RELAXED);
+	if (to != NULL) {
+		add(&to->saturated, counted->saturated);
+		add(&to->overflowed, counted->overflowed);
+		add(&to->flushed, counted->flushed);
+		add(&to->nan, counted->nan);
+		add(&to->inf, counted->inf);
+	}
 	*counted = (struct mxfp_counts){0};
 }
 
