@@ -43,12 +43,15 @@ trap 'rm -rf "$dir"' EXIT
 
 # take VERSION DIR: its headers, its maps, and the versions of its interfaces.
 take() {
+	local what=(include lib configure.ac)
 	mkdir "$2"
 	if [ -d "$1" ]; then
-		tar -c -C "$1" include lib configure.ac | tar -x -C "$2"
+		tar -c -C "$1" "${what[@]}" | tar -x -C "$2"
+	elif git -C "$top" rev-parse -q --verify "$1^{commit}" >/dev/null; then
+		git -C "$top" archive "$1" "${what[@]}" | tar -x -C "$2"
 	else
-		git -C "$top" archive "$1" include lib configure.ac | tar -x -C "$2"
-	fi || fail "$1: no commit, and no folder with include/, lib/ and configure.ac"
+		fail "$1: no commit, and no folder"
+	fi || fail "$1: not all of ${what[*]} is there"
 }
 
 # A library, the map of what it exports, and what configure.ac calls its version.
