@@ -68,7 +68,7 @@ part_sanitize() {
 part_abi() {
 	local status=0
 	build || return
-	check check TESTS=tests/house/check_symbols.sh || status=1
+	(cd $tree && srcdir=.. ../tests/house/check_symbols.sh) || status=1
 	scripts/check-abi.sh || status=1
 	return $status
 }
