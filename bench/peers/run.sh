@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Builds and runs what the installed libraries allow: conversions on one thread, or products with --gemm; README says
+# Builds and runs what the installed libraries allow: conversions on one thread, or products with --gemm; README.md says
 # more. The last argument is ggml's library for this processor. The programs go to a directory that is removed at the end.
 set -u
 cd "$(dirname "$0")" || exit 1
