@@ -63,10 +63,15 @@ static void rotate_row(const struct mxfp_kernels *kernels, const struct rotate *
 	multiply(kernels, from, whole->frequencies, whole->rotary_cols / 2, mxfp_f64_to_f32(mxfp_f64_from_u64(position)));
 	turn(kernels, whole, MXFP_FUNCTION_COS, from, cosine);
 	turn(kernels, whole, MXFP_FUNCTION_SIN, from, sine);
+	/* A head is short: what holds for the row is asked once. */
+	const float *x_row = whole->src.format == MXFP_FORMAT_F32 ? mxfp_load_strip(kernels, &whole->src, row, 0, 0, NULL) : NULL;
+	float *to_row = direct ? mxfp_result_strip(&whole->sink, row, 0, NULL) : NULL;
+	const bool stores = !direct || whole->sink.blocks != NULL;
 	for (size_t col = 0, end, n; col < whole->cols; col = end) {
 		end = col + whole->head_cols;
-		const float *x = mxfp_load_strip(kernels, &whole->src, row, col, whole->head_cols, from);
-		float *to = direct ? mxfp_result_strip(&whole->sink, row, col, NULL) : pending + (col - stored);
+		const float *x =
+			x_row != NULL ? x_row + col : mxfp_load_strip(kernels, &whole->src, row, col, whole->head_cols, from);
+		float *to = direct ? to_row + col : pending + (col - stored);
 		const struct mxfp_rotate_job job = {
 			.x = x,
 			.cosine = cosine,
@@ -79,7 +84,7 @@ static void rotate_row(const struct mxfp_kernels *kernels, const struct rotate *
 		kernels->rotate(&job);
 		memmove(to + whole->rotary_cols, x + whole->rotary_cols,
 		        (whole->head_cols - whole->rotary_cols) * sizeof *to);
-		for (; end - stored >= MXFP_STRIP || (end == whole->cols && stored < end); stored += n) {
+		for (; stores && (end - stored >= MXFP_STRIP || (end == whole->cols && stored < end)); stored += n) {
 			n = mxfp_least(end - stored, MXFP_STRIP);
 			mxfp_store_strip(kernels, &whole->sink, row, stored, n,
 			                 mxfp_result_strip(&whole->sink, row, stored, pending), counts);
