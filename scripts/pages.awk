@@ -4,7 +4,8 @@
 # With -v list=1 instead of out, prints the functions. doc/libmxfp.3 has the date of the pages.
 #
 # A page has the declaration, the structs and enums of the same header that it names, the comment before it (or before the
-# function in front of it, if both share one), and as a list the comment's lines "MXFP_ERR_X  when".
+# function in front of it, if both share one), and as a list the comment's lines "MXFP_ERR_X  when". A comment that has a line
+# "Functions of this header that have a result" belongs to the pages of these, too.
 
 function clear(array,   i) {
 	for (i in array)
@@ -20,29 +21,20 @@ function escape(text) {
 	return text
 }
 
-# emit(FILE, COMMENT, I, N): prints lines I to N of a comment.
-function emit_text(file, first, last,   i, line, literal, errors, blank) {
-	literal = errors = blank = 0
-	for (i = first; i <= last; i++) {
-		line = comment[i]
-		if (line ~ /^MXFP_ERR_[A-Z_]+ /) {
-			if (!errors)
-				printf ".Sh ERRORS\nBesides what any function may return\n.Pq Xr libmxfp 3 :\n.Bl -tag -width \"MXFP_ERR_NON_FINITE\" -compact\n" >>file
-			errors = 1
-			printf ".It Dv %s\n", substr(line, 1, index(line, " ") - 1) >>file
-			sub(/^MXFP_ERR_[A-Z_]+ +/, "", line)
-			print escape(line) >>file
+# is_error(LINES, I): whether line I belongs to an error: a line "MXFP_ERR_X  when" or what follows it, indented.
+function is_error(lines, i) {
+	while (lines[i] ~ /^ /)
+		i--
+	return lines[i] ~ /^MXFP_ERR_[A-Z_]+ /
+}
+
+# emit_text(FILE, LINES, N): prints the lines of a comment that are not of errors.
+function emit_text(file, lines, n,   i, line, literal, blank) {
+	literal = blank = 0
+	for (i = 1; i <= n; i++) {
+		line = lines[i]
+		if (is_error(lines, i))
 			continue
-		}
-		if (errors && line ~ /^ /) {
-			sub(/^ +/, "", line)
-			print escape(line) >>file
-			continue
-		}
-		if (errors && line != "") {
-			print ".El" >>file
-			errors = 0
-		}
 		if (line == "") {
 			blank = 1
 			continue
@@ -64,12 +56,27 @@ function emit_text(file, first, last,   i, line, literal, errors, blank) {
 	}
 	if (literal)
 		print ".Ed" >>file
-	if (errors)
-		print ".El" >>file
+}
+
+# emit_errors(FILE, LINES, N): prints those of errors; returns their number.
+function emit_errors(file, lines, n, first,   i, line, errors) {
+	errors = 0
+	for (i = 1; i <= n; i++) {
+		if (!is_error(lines, i))
+			continue
+		line = lines[i]
+		if (errors++ == 0 && first)
+			printf ".Sh ERRORS\nBesides what any function may return\n.Pq Xr libmxfp 3 :\n.Bl -tag -width \"MXFP_ERR_NON_FINITE\" -compact\n" >>file
+		if (line ~ /^MXFP/)
+			printf ".It Dv %s\n", substr(line, 1, index(line, " ") - 1) >>file
+		sub(/^MXFP_ERR_[A-Z_]+ +|^ +/, "", line)
+		print escape(line) >>file
+	}
+	return errors
 }
 
 # page(NAME, DECLARATION): writes the page of a function.
-function page(name, declaration,   engine, file, what, i, t, seen, rest, other, separator, all) {
+function page(name, declaration,   engine, errors, with, file, what, i, t, seen, rest, other, separator, all) {
 	if (list) {
 		print name
 		return
@@ -90,7 +97,17 @@ function page(name, declaration,   engine, file, what, i, t, seen, rest, other, 
 			printf "\n%s\n", escape_block(type_text[i]) >>file
 	print ".Ed" >>file
 	print ".Sh DESCRIPTION" >>file
-	emit_text(file, 1, n_comment)
+	emit_text(file, comment, n_comment)
+	with = n_shared > 0 && declaration ~ /struct mxfp_result \*/
+	if (with) {
+		print ".Pp" >>file
+		emit_text(file, shared, n_shared)
+	}
+	errors = emit_errors(file, comment, n_comment, 1)
+	if (with)
+		errors += emit_errors(file, shared, n_shared, errors == 0)
+	if (errors > 0)
+		print ".El" >>file
 	print ".Sh SEE ALSO" >>file
 	rest = ""
 	for (i = 1; i <= n_comment; i++)
@@ -121,7 +138,7 @@ FNR == 1 {
 	header = FILENAME
 	sub(/^.*\/include\//, "", header)
 	sub(/^include\//, "", header)
-	n_types = n_comment = 0
+	n_types = n_comment = n_shared = 0
 	in_comment = in_type = in_declaration = 0
 }
 FILENAME ~ /\.3$/ {
@@ -142,6 +159,13 @@ FILENAME ~ /\.3$/ {
 	sub(/^   /, "", line)
 	if (line != "" || n_comment > 0)
 		comment[++n_comment] = line
+	if (line ~ /^Functions of this header that have a result/)
+		shares = 1
+	if (shares && !in_comment) {
+		for (n_shared = 0; n_shared < n_comment; n_shared++)
+			shared[n_shared + 1] = comment[n_shared + 1] ~ /^Functions of this header/ ? "" : comment[n_shared + 1]
+		shares = 0
+	}
 	next
 }
 
