@@ -85,7 +85,7 @@ remove(OUT)
 
 # Rows that are no whole blocks; the input; names; layouts; options.
 write_safetensors(ONE, nvfp4(b"\x38" * 3, 1.0, b"\x21" * 24, (1, 48)))
-refused("48 columns", "layout compressed-tensors does not hold it: its rows are no whole blocks of the format; --decode-rest f32 decodes it",
+refused("48 columns", "layout compressed-tensors does not hold it: its rows are not whole blocks of the format; --decode-rest f32 decodes it",
         "convert", ONE, "-o", OUT, "--to", "mxfp4")
 code, out, error = run("convert", ONE, "-o", OUT, "--to", "mxfp4", "--decode-rest", "bf16")
 check("48 columns, decoded", code == 0 and "decoded to bf16" in out, error)

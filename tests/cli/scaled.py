@@ -382,10 +382,10 @@ for what, part, tensors, section in (
         ("MXFP4, scales of numbers", "scales F32", mx4(("F32", (64, 3), f32_bytes([1.0] * 192))), four(32)), ("MXFP4, codes in a row", "U8 [3072]", mx4(codes=("U8", (3072,), bytes(3072))), four(32)),
         ("groups of 0", "group_size", mx4(), four(0)), ("groups below 0", "group_size", mx4(), four(-32)), ("groups of 2^63 - 1", "group_size", mx4(), four(2**63 - 1)),
         ("groups of a text", "config_groups.group_0.weights", mx4(), four("32")), ("no bits", "num_bits", mx4(), four(32, 0)), ("a text of bits", "config_groups.group_0.weights", mx4(), four(32, "4")),
-        ("a tensor scale of NaN", "is nan, which is no tensor scale", nv4([nan]), nv), ("a tensor scale of Inf", "is inf, which is no tensor scale", nv4([inf]), nv),
-        ("a tensor scale that divides by 0", "is 0, which is no tensor scale", nv4([0.0]), nv), ("two tensor scales", "is not one F32 number", nv4([1.0, 1.0]), nv),
-        ("a tensor scale of BF16", "is not one F32 number", nv4([1.0], "BF16"), nv), ("a factor of NaN", "is nan, which is no tensor scale", mo4(nan), modelopt("NVFP4")),
-        ("a factor of -Inf", "is -inf, which is no tensor scale", mo4(-inf), modelopt("NVFP4")), ("groups of ModelOpt below 0", "group_size", mo4(1.0), dict(modelopt("NVFP4"), group_size=-16)),
+        ("a tensor scale of NaN", "is nan, which is not a valid tensor scale", nv4([nan]), nv), ("a tensor scale of Inf", "is inf, which is not a valid tensor scale", nv4([inf]), nv),
+        ("a tensor scale that divides by 0", "is 0, which is not a valid tensor scale", nv4([0.0]), nv), ("two tensor scales", "is not one F32 number", nv4([1.0, 1.0]), nv),
+        ("a tensor scale of BF16", "is not one F32 number", nv4([1.0], "BF16"), nv), ("a factor of NaN", "is nan, which is not a valid tensor scale", mo4(nan), modelopt("NVFP4")),
+        ("a factor of -Inf", "is -inf, which is not a valid tensor scale", mo4(-inf), modelopt("NVFP4")), ("groups of ModelOpt below 0", "group_size", mo4(1.0), dict(modelopt("NVFP4"), group_size=-16)),
         ("groups that are a list", "config_groups", mx4(), dict(four(32), config_groups=[1])), ("a number as a method", "quant_method", grid(), {"quant_method": 8}),
         ("a list as a section", "quant_method", grid(), [1, 2]), ("a number as an algorithm", "quant_algo", mo4(1.0), modelopt(8))):
     refused_by_all(what, part, tensors, section)

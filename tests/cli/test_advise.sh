@@ -139,7 +139,7 @@ safetensors "$work/nan.safetensors" '{"a.weight":{"dtype":"F32","shape":[1,32],"
 exits 0 "" advise "$work/nan.safetensors" --formats mxfp4 --rules floor --bits 5
 text=$(tr -s ' ' <"$work/out")
 has "NaN" "$text" "NaN or Inf: 34 weights in 2 layers, the first 'b.weight';"
-has "NaN" "$text" "mxfp quantize refuses them: mend the model, --ignore the layers, or give it --non-finite"
+has "NaN" "$text" "mxfp quantize refuses them: repair the model, --ignore the layers, or give it --non-finite"
 has "NaN" "$text" "| a.weight | F32 [1, 32] | mxfp4 | floor exact | 4.250 |"
 has "NaN" "$text" "| c.weight | F32 [1, 32] | mxfp4 | floor - | 4.250 |"
 has "NaN" "$text" "chosen: 4.250 bits a weight, -"
@@ -467,7 +467,7 @@ exits 3 "token" advise "$work/llama" --eval "$work/text"
 printf '[[1, 2, 96]]' >"$work/beyond.json"
 exits 3 "96" advise "$work/llama" --eval "$work/beyond.json"
 exits 4 "missing.json" advise "$work/llama" --eval "$work/missing.json"
-exits 2 "model.embed_tokens.weight is no layer that mxfp eval quantizes" \
+exits 2 "model.embed_tokens.weight is not a layer that mxfp eval quantizes" \
 	advise "$work/llama" --include '*embed_tokens*' --formats mxfp4 --eval "$work/tokens.json"
 # Recipes of NVFP4 are run as they are called.
 exits 0 "" advise -q "$work/llama" --formats nvfp4 --nvfp4-recipe compressed-tensors,ggml --eval "$work/tokens.json" --json

@@ -100,7 +100,7 @@ refuses 3 "mxfp: $work/nan: tensor 'model.layers.1.mlp.up_proj.weight': the inpu
 	--tokens "$tokens" --pad-tail --ignore '*.o_proj.*'
 refuses 2 "give one of them" "$model" --pad-tail
 VICTIM=2 EXTRA="--damping 0.02" \
-	refuses 3 "mxfp: rank 2: $model: the model, the tokens or inputs, or the options are others than those of rank 0" "$model" --tokens "$tokens" --pad-tail
+	refuses 3 "mxfp: rank 2: $model: the model, the tokens or inputs, or the options differ from those of rank 0" "$model" --tokens "$tokens" --pad-tail
 VICTIM=1 EXTRA="--sequences 4" refuses 3 "mxfp: rank 1: $model: the model, the tokens" "$model" --tokens "$tokens" --pad-tail
 VICTIM=1 EXTRA="--mem 1M" refuses 2 "mxfp: rank 1: calibrate: --mem: 1048576 bytes are too few" "$model" --tokens "$tokens" --pad-tail
 

@@ -200,7 +200,7 @@ exits 3 "whose reciprocal, which layout modelopt wants, is not an F32 number" \
 	convert "$work/none.safetensors" -o "$work/x.safetensors" -l modelopt --allow-rounding
 for scale in 00000000 0000807f 0000c07f; do
 	divides $scale 00000041 >"$work/none.safetensors"
-	exits 3 "which is no tensor scale" convert "$work/none.safetensors" -o "$work/x.safetensors" -l modelopt --allow-rounding
+	exits 3 "which is not a valid tensor scale" convert "$work/none.safetensors" -o "$work/x.safetensors" -l modelopt --allow-rounding
 done
 
 # GGUF. Element e of a row of bytes 10, 11, ... is e / 2 if e is even, else 1; bytes of a block have the elements i and
@@ -243,7 +243,7 @@ gguf "$(tensor a.weight 40 0 64 1)" 1 "$nvfp4$(repeat 28 00)" >"$work/long.gguf"
 exits 0 "" convert "$work/long.gguf" -o "$work/to.safetensors" -fq
 same "NVFP4 without a scale" "$(data 40 "$work/long.safetensors")" "$(data 40 "$work/to.safetensors")"
 # Neither becomes the other kind of model: llama.cpp wants key-values, and loaders of directories have other names.
-exits 2 "to.gguf: a GGUF file is made from one, and $work/plain.safetensors is none; make one" \
+exits 2 "to.gguf: a GGUF file is made from another one, and $work/plain.safetensors is not a GGUF file; make one" \
 	convert "$work/plain.safetensors" -o "$work/to.gguf" -f
 exits 2 "x: a GGUF file becomes no model directory" convert "$work/from.gguf" -o "$work/x"
 [ ! -e "$work/x" ] || bad "an output after a refusal"
@@ -273,7 +273,7 @@ same "array back" "$(count 1 12)" "$(data 12 "$work/to.safetensors")"
 exits 3 "holds one array, and here are 2" convert "$work/ct.safetensors" -o "$work/x.npy" --decode-rest f32
 exits 3 "is nvfp4, which layout npy does not hold; --decode-rest f32 decodes it" \
 	convert "$work/ct.safetensors" -o "$work/x.npy"
-exits 3 "is BF16 of 2 dimensions, which NumPy has not" convert "$work/long.safetensors" -o "$work/x.npy" --decode-rest bf16
+exits 3 "is BF16 of 2 dimensions, which NumPy does not have" convert "$work/long.safetensors" -o "$work/x.npy" --decode-rest bf16
 exits 0 "" convert "$work/long.safetensors" -o "$work/to.npy" --decode-rest f32 -fq
 exits 0 "" dequantize "$work/long.safetensors" -o "$work/f32.npy" -q
 exits 0 "" dequantize "$work/long.safetensors" -o "$work/f32.safetensors" -fq

@@ -210,7 +210,7 @@ fresh mxfp4
 exits 2 "is one file, which is whole only at the end" convert "$in" -o "$out.safetensors" $option --layout quark
 exits 2 "the other parts need the shards" convert "$in" -o "$out" $option --layout quark --part 1/2
 exits 0 "" convert "$in" -o "$work/one.safetensors" -q --layout quark
-exits 2 "is no directory of shards" convert "$work/one.safetensors" -o "$out" $option --layout modelopt
+exits 2 "is not a directory of shards" convert "$work/one.safetensors" -o "$out" $option --layout modelopt
 exits 2 "" convert "$in" -o "$in" $option --layout quark --force
 mv "$in/$last" "$work/blob"
 ln -s "$work/blob" "$in/$last"

@@ -150,7 +150,7 @@ exits 3 "none of its quantized tensors has the name of a float tensor of" detect
 	--ref "$work/source.safetensors"
 exits 3 "none of its quantized tensors" detect-rule "$charlm" --ref "$charlm"
 safetensors_zeros "$work/other.safetensors" '{"x.weight":{"dtype":"F32","shape":[2,16],"data_offsets":[0,128]}}' 128
-exits 3 "tensor 'x.weight': has another shape than in" detect-rule "$work/block.safetensors" \
+exits 3 "tensor 'x.weight': has a different shape in" detect-rule "$work/block.safetensors" \
 	--ref "$work/other.safetensors"
 
 # vector NAME KIND: the file of an output of a case.

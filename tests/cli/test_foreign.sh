@@ -34,7 +34,7 @@ is() {
 	bytes "$@" >"$file"
 	exits 3 "$file: $text" inspect "$file"
 }
-is tokenizer.model "is a tokenizer of SentencePiece and no weights" 0a0e 0a05 3c756e6b3e 15 00000000 1802
+is tokenizer.model "is a tokenizer of SentencePiece, not weights" 0a0e 0a05 3c756e6b3e 15 00000000 1802
 is m.onnx "is a graph of ONNX" 0808 1207 7079746f726368 1a05 322e342e30
 is m.tflite "is a TensorFlow Lite model" 1c000000 54464c33 0000000000000000
 is m.bin "is a GGML file of before GGUF" 746a6767 03000000 007d0000
@@ -44,13 +44,13 @@ is zeros.safetensors "begins with zeros, as a file that was not downloaded to it
 is zeros.gguf "begins with zeros" "$(repeat 40 00)"
 is empty.safetensors "is empty; download" ""
 is xet.safetensors "is a pointer of git-xet" "$(printf '# xet version 0\n' | hex)"
-is message.safetensors "is a text and no weights; see what it says" "$(printf 'Rate limit exceeded' | hex)"
-is config.json "is JSON and no weights; name the directory that it is in" 7b7d
-is unknown "is of no known file format" 0102030405
+is message.safetensors "is text, not weights; see what it says" "$(printf 'Rate limit exceeded' | hex)"
+is config.json "is JSON, not weights; name the directory that it is in" 7b7d
+is unknown "is not in a known file format" 0102030405
 is short.safetensors "has 4 bytes, too few for a safetensors file; it may have been cut off: download" 00010000
-exits 3 "text.txt: is of no known file format" inspect text.txt
+exits 3 "text.txt: is not in a known file format" inspect text.txt
 repeat 9 'a b c ' >long.txt
-exits 3 "long.txt: is a text and no weights; give a model" inspect long.txt
+exits 3 "long.txt: is text, not weights; give a model" inspect long.txt
 # Zip archives by their first member, whose name is at byte 30.
 zip="504b0304 1400 0000 0000 0000 0000 00000000 00000000 00000000"
 is m.pt "is a PyTorch file" "$zip" 1000 0000 "$(printf 'archive/data.pkl' | hex)"

@@ -81,7 +81,7 @@ same "a copy" "" "$(diff -r "$work/whole" "$work/merged")"
 tr 1 2 <"$work/numbers" | tail -c 8192 | dd of="$work/copy/m3.safetensors" bs=8192 seek=1 conv=notrunc 2>/dev/null
 exits 0 "" quantize "$work/copy" -o "$work/other" --part 3/3 -q --force
 exits 3 "is a part of something else" merge "$p.1" "$p.2" "$work/other" -o "$work/m"
-exits 3 "$work/whole: is no part of a model: it has no mxfp-part.json" merge "$p.1" "$work/whole" -o "$work/m"
+exits 3 "$work/whole: is not a part of a model: it has no mxfp-part.json" merge "$p.1" "$work/whole" -o "$work/m"
 truncate -s -1 "$p.1/m5.safetensors"
 exits 3 "m5.safetensors: is not the file of" merge "$p.1" "$p.2" "$p.3" -o "$work/m"
 rm "$p.1/m5.safetensors"

@@ -113,7 +113,7 @@ left() {
 
 # What is left is not mixed with anything else.
 left
-exits 2 "$out.partial: is of a run that was stopped; --resume continues it, --force starts over" \
+exits 2 "$out.partial: belongs to a run that was stopped; --resume continues it, --force starts over" \
 	quantize "$work/small" -o "$out"
 exits 2 "was begun with another rule: mse, and not floor; --force starts over" \
 	quantize "$work/small" -o "$out" --resume --rule floor
@@ -122,7 +122,7 @@ exits 2 "was begun with another plan of the tensors (--include, --ignore, --pad-
 	quantize "$work/small" -o "$out" --resume --include 'embed*'
 exec 9>"$out.partial/lock"
 flock 9
-exits 2 "another run is at work on it" quantize "$work/small" -o "$out" --resume
+exits 2 "another run is working on it" quantize "$work/small" -o "$out" --resume
 exec 9>&-
 touch "$work/small/model-2.safetensors"
 exits 2 "was begun with another source model-2.safetensors: " quantize "$work/small" -o "$out" --resume
@@ -238,7 +238,7 @@ for command in "dequantize $work/quantized --to bf16" "convert $work/quantized -
 		exec "$mxfp" "$@" -o "$out" -q
 	) 2>/dev/null
 	check "nothing is left of $1" test -e "$out.partial/fingerprint.json"
-	exits 2 "$out.partial: is of a run that was stopped; --resume continues it, --force starts over" "$@" -o "$out"
+	exits 2 "$out.partial: belongs to a run that was stopped; --resume continues it, --force starts over" "$@" -o "$out"
 	exits 2 "was begun with another " "$1" "$2" -o "$out" --resume $to f16
 	exits 2 "was begun with another command: " quantize "$work/small" -o "$out" --resume
 	sed -i 's/"mxfp.version": "/&0./' "$out.partial/fingerprint.json"

@@ -241,7 +241,7 @@ code=0
 "$mxfp" lint -q "$work/damaged.safetensors" >"$work/out" || code=$?
 same "exit code of lint" 1 $code
 has "the finding" "$(cat "$work/out")" \
-	"'t0.weight': 1 of 192 blocks (0.521 %) have another scale than the first row of their square, the first in row 33, block 1 [square]"
+	"'t0.weight': 1 of 192 blocks (0.521 %) have a scale that differs from that of the first row of their square, the first in row 33, block 1 [square]"
 # Rows of more than 131072 numbers, which are read in two pieces each: those behind them have a square, too.
 py scales "$work/wide/model.safetensors"
 "$mxfp" lint -q "$work/wide/model.safetensors" >"$work/out" || :
@@ -249,7 +249,7 @@ same "squares of wide rows" "" "$(grep square "$work/out")"
 py damage "$work/wide/model.safetensors" wide.weight_scale $((4097 + 4096)) "$work/damaged.safetensors"
 "$mxfp" lint -q "$work/damaged.safetensors" >"$work/out" && bad "lint takes a square of wide rows that differs"
 has "the finding in wide rows" "$(cat "$work/out")" \
-	"1 of 262208 blocks (0.000381 %) have another scale than the first row of their square, the first in row 1, block 4096 [square]"
+	"1 of 262208 blocks (0.000381 %) have a scale that differs from that of the first row of their square, the first in row 1, block 4096 [square]"
 
 # What has no squares, or is none.
 exits 2 "quantize: --block: unknown value '16x16' (blocks: 1x32, 32x32)" \

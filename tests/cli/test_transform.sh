@@ -195,7 +195,7 @@ refused 2 "no output given" "$work/llama" --scale-norms
 refused 2 "invalid --exponent '2'" "$work/llama" --scale-norms --exponent 2 -o "$work/none"
 refused 2 "invalid --rotation-size" "$work/llama" --rotate-values --rotation-size 3 -o "$work/none"
 refused 2 "is for --rotate-values and --rotate-stream" "$work/llama" --scale-norms --rotation-size 4 -o "$work/none"
-refused 3 "head_dim is 12, of which --rotation-size 8 is no divisor; 4 is the largest" "$work/llama" --rotate-values --rotation-size 8 \
+refused 3 "head_dim is 12, which --rotation-size 8 does not divide; 4 is the largest divisor" "$work/llama" --rotate-values --rotation-size 8 \
 	-o "$work/none"
 mkdir "$work/experts" "$work/unknown"
 sed 's/"llama"/"qwen3_moe", "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32/' "$work/llama/config.json" \
@@ -211,7 +211,7 @@ exits 0 "" transform "$work/tied/model.safetensors" --scale-mlp -o "$work/one.sa
 # What a run that was killed leaves cannot be continued.
 mkdir "$work/killed.safetensors.partial"
 echo '{}' >"$work/killed.safetensors.partial/fingerprint.json"
-exits 2 "is of a run that was stopped; --force starts over" transform "$work/tied/model.safetensors" --scale-mlp -o "$work/killed.safetensors"
+exits 2 "belongs to a run that was stopped; --force starts over" transform "$work/tied/model.safetensors" --scale-mlp -o "$work/killed.safetensors"
 exits 0 "" transform "$work/tied/model.safetensors" --scale-mlp -o "$work/killed.safetensors" -q -f
 exits 0 "" quantize "$work/llama" -o "$work/quantized" -q --pad-tail
 # What is quantized is decoded first.

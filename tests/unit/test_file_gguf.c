@@ -303,7 +303,7 @@ TEST(bad_pairs_are_refused)
 	put_start(&b, 0, 2);
 	put_pair_text(&b, "a.b", "1");
 	put_pair_u32(&b, "a.b", 1);
-	refuse("key 'a.b': stands in the file twice");
+	refuse("key 'a.b': occurs in the file twice");
 	put_start(&b, 0, 1);
 	put_pair_u32(&b, "\xe9", 1);
 	refuse("key 1: is not UTF-8 text");
@@ -362,7 +362,7 @@ static void put_two(const char *first, uint64_t offset, const char *second, uint
 TEST(bad_tensors_are_refused)
 {
 	put_two("w", 0, "w", 32, 64);
-	refuse("tensor 'w': stands in the file twice");
+	refuse("tensor 'w': occurs in the file twice");
 	put_two("v", 0, "w", 16, 64);
 	refuse("tensor 'w': data begin at 16 but");
 	put_two("v", 0, "w", 64, 96);

@@ -111,8 +111,8 @@ TEST(every_dtype_has_its_name_and_size)
 		         dtypes[i].name, dtypes[i].bytes + 1);
 		refuse(header, dtypes[i].bytes + 1, "tensor 'w': has ");
 	}
-	refuse("{\"w\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}", 2, "no whole bytes");
-	refuse("{\"w\":{\"dtype\":\"F6_E2M3\",\"shape\":[3],\"data_offsets\":[0,2]}}", 2, "no whole bytes");
+	refuse("{\"w\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}", 2, "not whole bytes");
+	refuse("{\"w\":{\"dtype\":\"F6_E2M3\",\"shape\":[3],\"data_offsets\":[0,2]}}", 2, "not whole bytes");
 	refuse("{\"w\":{\"dtype\":\"f32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "dtype 'f32'");
 	/* What follows in the table belongs to GGUF. */
 	for (size_t i = sizeof dtypes / sizeof dtypes[0]; i < N_DTYPES; i++) {
@@ -204,7 +204,7 @@ TEST(bad_headers_are_refused)
 	refuse("{\"w\\u0000\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "NUL");
 	refuse("{\"w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
 	       "\"v\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]},"
-	       "\"\\u0077\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}", 3, "tensor 'w': stands in the");
+	       "\"\\u0077\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}", 3, "tensor 'w': occurs in the");
 	refuse(W("[1]", "[4,0]"), 4, "are not a begin and an end");
 	refuse(W("[1]", "[0]"), 4, "are not a begin and an end");
 	refuse(W("[1]", "[0,4,8]"), 4, "too long");
@@ -297,7 +297,7 @@ TEST(format_is_told_by_the_first_bytes)
 	ck_assert_int_eq(file_open(&file, scratch_write("text", "{\"a\":1}", 7), &error), EXIT_INPUT);
 	ck_assert_ptr_nonnull(strstr(error.text, "is JSON"));
 	ck_assert_int_eq(file_open(&file, scratch_write("bytes", "\1\2\3\4\5", 5), &error), EXIT_INPUT);
-	ck_assert_ptr_nonnull(strstr(error.text, "no known file format"));
+	ck_assert_ptr_nonnull(strstr(error.text, "not in a known file format"));
 }
 
 TEST(file_that_shrinks_is_noticed)

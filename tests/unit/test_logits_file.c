@@ -88,14 +88,14 @@ TEST(other_files_are_refused)
 {
 	struct logits_file file;
 
-	refused(sizeof expected, 0, "is no file of logits");
+	refused(sizeof expected, 0, "is not a file of logits");
 	refused(sizeof expected, 8, "has version 65");
 	refused(sizeof expected, 16, "has logits of 67 tokens, and the model's vocabulary is 3");
 	refused(sizeof expected, 24, "other tokens (68 predictions, and here are 4)");
 	refused(sizeof expected, 39, "other tokens (4 predictions, and here are 4)");
 	refused(sizeof expected - 1, 64, "has 111 bytes, and 4 predictions take 112");
 	refused(sizeof expected + 1, 64, "has 113 bytes");
-	refused(63, 60, "has 63 bytes, which is no file of logits");
+	refused(63, 60, "has 63 bytes, which is not a file of logits");
 	refused(0, 0, "has 0 bytes");
 	ck_assert(!logits_is_file(scratch_text("short", "MXFPLOG")));
 	ck_assert(!logits_is_file(scratch_path("")));

@@ -81,7 +81,7 @@ TEST(what_is_no_expression_is_refused)
 	char large[8192] = "re:";
 
 	ck_assert_int_eq(compile_code("re:a(b", &error), EXIT_USAGE);
-	ck_assert_msg(strstr(error.text, "--ignore 're:a(b': no regular expression, at byte 3 after 're:'") == error.text,
+	ck_assert_msg(strstr(error.text, "--ignore 're:a(b': not a regular expression, at byte 3 after 're:'") == error.text,
 	              "%s", error.text);
 	ck_assert_int_eq(compile_code("re:\xff", &error), EXIT_USAGE);
 	ck_assert_int_eq(compile_code("re:(((a{900}){900}){900}){900}", &error), EXIT_USAGE);

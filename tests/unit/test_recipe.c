@@ -104,7 +104,7 @@ static const struct {
 	{"{\"version\": 1, \"rules\": [{\"match\": \"a\"}]}", "r.json: rules[0]: says nothing"},
 	{"{\"version\": 1, \"rules\": [{\"match\": \"a\", \"keep\": 1}]}", "r.json: rules[0].keep: is neither"},
 	{"{\"version\": 1, \"rules\": [{\"match\": \"a\", \"keep\": true, \"rule\": \"mse\"}]}", "what is kept has no"},
-	{"{\"version\": 1, \"rules\": [{\"match\": \"re:(\", \"keep\": true}]}", "rules[0].match 're:(': no regular"},
+	{"{\"version\": 1, \"rules\": [{\"match\": \"re:(\", \"keep\": true}]}", "rules[0].match 're:(': not a regular"},
 	{"{\"version\": 1, \"rules\": [{\"match\": \"a\", \"rule\": \"rciel\"}]}", "unknown value 'rciel': did"},
 	{"{\"version\": 1, \"default\": {\"format\": \"nvfp4\", \"rule\": \"mse\"}}", "default.rule: nvfp4 has recipes"},
 	{"{\"version\": 1, \"default\": {\"format\": \"mxfp4\", \"nvfp4_recipe\": \"te\"}}", "mxfp4 has rules"},

@@ -62,7 +62,7 @@ static const struct tensor_case cases[] = {
 	{"scale.weight", DTYPE_F32, 1, false, "fewer than 2 dimensions"},
 	{"weight", DTYPE_F32, 0, false, "fewer than 2 dimensions"},
 	{"table.weight", DTYPE_I64, 2, false, "not of type F32, BF16, F16 or F64"},
-	{"table.weight", DTYPE_F8_E4M3, 2, false, "FP8 without scales, of which .to(torch.bfloat16) of PyTorch makes numbers"},
+	{"table.weight", DTYPE_F8_E4M3, 2, false, "FP8 without scales, which .to(torch.bfloat16) of PyTorch turns into numbers"},
 };
 
 TEST_LOOP(names_and_shapes_decide, sizeof cases / sizeof cases[0])

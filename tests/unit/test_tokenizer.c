@@ -227,9 +227,9 @@ TEST(merges_are_done_in_their_order)
 	check_text(tokenizer, "oww", "7 3");
 	check_text(tokenizer, "owlowre", "7 8 5 4");
 	check_text(tokenizer, "", "");
-	check_unencodable(tokenizer, "lx", "'x' of the text is no token");
+	check_unencodable(tokenizer, "lx", "'x' of the text is not a token");
 	tokenizer_close(tokenizer);
-	/* Of a pair that stands there twice the last counts: "o w" goes before "l o". */
+	/* Of a pair that occurs twice the last counts: "o w" goes before "l o". */
 	tokenizer = open_tokenizer(scratch_text("a.json", "{\"model\":{\"vocab\":" VOCABULARY ",\"merges\":[[\"l\",\"o\"],"
 	                                        "[\"o\",\"w\"],[\"l\",\"o\"]]}}"), 12);
 	check_text(tokenizer, "low", "1 7");
@@ -281,7 +281,7 @@ TEST(a_template_and_special_tokens)
 	check_text(tokenizer, "<s>ow<s>", "11 11 7 11 3 4");
 	check_text(tokenizer, "", "11 3 4");
 	check_text(tokenizer, "e\xC3\xA9", "11 13 3 4");
-	check_unencodable(tokenizer, "le\xC3\xA9", "is no token");
+	check_unencodable(tokenizer, "le\xC3\xA9", "is not a token");
 	ck_assert(tokenizer_bos(tokenizer, &id) && id == 11);
 	ck_assert(tokenizer_eos(tokenizer, &id) && id == 3);
 	check_decoded(tokenizer, (const uint32_t[]){11, 6, 13}, 3, "loe\xC3\xA9");
@@ -335,7 +335,7 @@ TEST(ends_that_tokenizer_config_json_asks_for)
 		tokenizer_close(tokenizer);
 	}
 	scratch_text("tokenizer_config.json", "{\"tokenizer_class\":\"LlamaTokenizerFast\",\"add_bos_token\":true,\"bos_token\":\"<x>\"}");
-	check_refused(scratch_path("tokenizer.json"), 14, "asks for <x> by add_bos_token, which is no token here");
+	check_refused(scratch_path("tokenizer.json"), 14, "asks for <x> by add_bos_token, which is not a token here");
 	struct tokenizer *tokenizer;
 	scratch_text("tokenizer_config.json", "{\"add_bos_token\":1}");
 	ck_assert_int_eq(tokenizer_open(&tokenizer, NULL, scratch_path("tokenizer.json"), 14, &error), EXIT_INPUT);
@@ -348,7 +348,7 @@ TEST(ends_that_tokenizer_config_json_asks_for)
 	             "\"11\":{\"content\":\"<s>\",\"special\":true,\"single_word\":true}}}");
 	tokenizer = open_tokenizer(scratch_path("tokenizer.json"), 14);
 	check_text(tokenizer, "lo<x>lo<x><s>", "6 13 6 13 11");
-	check_unencodable(tokenizer, "lo<s>", "is no token");
+	check_unencodable(tokenizer, "lo<s>", "is not a token");
 	tokenizer_close(tokenizer);
 	scratch_text("tokenizer_config.json", "{}");
 }
@@ -365,23 +365,23 @@ TEST(unknown_forms_are_refused)
 		 "normalizer.type: 'NFKC' is"},
 		{"\"pre_tokenizer\":{\"type\":\"Whitespace\"}," MODEL(""), "pre_tokenizer.type: 'Whitespace' is not known here"},
 		{"\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a(\"},\"behavior\":\"Isolated\"}," MODEL(""),
-		 "pre_tokenizer.pattern: is no regular expression that PCRE2 knows, at byte 2"},
+		 "pre_tokenizer.pattern: is not a regular expression that PCRE2 accepts, at byte 2"},
 		{"\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Kept\"}," MODEL(""),
 		 "pre_tokenizer.behavior: 'Kept' is not known here"},
 		{"\"decoder\":{\"type\":\"WordPiece\"}," MODEL(""), "decoder.type: 'WordPiece' is not known here"},
 		{"\"post_processor\":{\"type\":\"BertProcessing\"}," MODEL(""), "post_processor.type: 'BertProcessing' is not known"},
 		{MODEL(",\"dropout\":0.1"), "model.dropout: is not null"},
 		{MODEL(",\"end_of_word_suffix\":\"</w>\""), "model.end_of_word_suffix: is not empty"},
-		{MODEL(",\"unk_token\":\"?\""), "model.unk_token: is no token of the vocabulary"},
+		{MODEL(",\"unk_token\":\"?\""), "model.unk_token: is not a token of the vocabulary"},
 		{MODEL(",\"byte_fallback\":1"), "model.byte_fallback: is neither true nor false"},
-		{MODEL("") "," MODEL(""), "model stands there twice"},
-		{"\"version\":1", "has no member 'model'; it is no tokenizer.json"},
+		{MODEL("") "," MODEL(""), "model occurs twice"},
+		{"\"version\":1", "has no member 'model'; it is not a tokenizer.json"},
 		{"\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"a\":1},\"merges\":[]}", "token 'a' has two ids, 0 and 1"},
 		{"\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}", "two tokens have the id 0"},
-		{"\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]}", "merge 0: 'ab' is no token"},
+		{"\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]}", "merge 0: 'ab' is not a token"},
 		{"\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"ab\"]}",
-		 "model.merges: element 0 is no pair"},
-		{"\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}", "model.merges: element 0 is no pair"},
+		 "model.merges: element 0 is not a pair"},
+		{"\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}", "model.merges: element 0 is not a pair"},
 		{"\"added_tokens\":[{\"id\":5,\"content\":\"<s>\"}]," MODEL(""),
 		 "added_tokens: '<s>' has id 5, and 11 in model.vocab"},
 		{"\"added_tokens\":[{\"id\":4194304,\"content\":\"<x>\"}]," MODEL(""), "token id 4194304 is not below"},
@@ -555,8 +555,8 @@ TEST(vocabularies_of_gguf_that_are_wrong)
 	tokenizer = open_tokenizer(write_gguf("gpt2", "tokenizer.ggml.new_token_id", "5", merge, 1), 4);
 	check_text(tokenizer, "ab", "2");
 	tokenizer_close(tokenizer);
-	check_refused(write_gguf("gpt2", NULL, NULL, merges, 2), 4, "merge 1: 'ba' is no token");
-	check_refused(write_gguf("gpt2", NULL, NULL, none, 1), 4, "'tokenizer.ggml.merges': element 0 is no pair");
+	check_refused(write_gguf("gpt2", NULL, NULL, merges, 2), 4, "merge 1: 'ba' is not a token");
+	check_refused(write_gguf("gpt2", NULL, NULL, none, 1), 4, "'tokenizer.ggml.merges': element 0 is not a pair");
 	check_refused(write_gguf("gpt2", NULL, NULL, NULL, 0), 4, "key 'tokenizer.ggml.merges': is not there");
 	check_refused(write_gguf("gpt2", "tokenizer.ggml.pre", "qwen", merge, 1), 4,
 	              "key 'tokenizer.ggml.pre': 'qwen' is not known, nor meant as qwen2");

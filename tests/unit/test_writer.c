@@ -116,7 +116,7 @@ TEST(what_cannot_be_a_file_is_refused)
 		size_t n;
 		const char *why;
 	} cases[] = {{twice, 3, "tensor 'w': the output would hold it twice"}, {&reserved, 1, "'__metadata__'"},
-	             {large, 2, "too large"}, {&part, 1, "no whole bytes"}, {&latin, 1, "not UTF-8"},
+	             {large, 2, "too large"}, {&part, 1, "not whole bytes"}, {&latin, 1, "not UTF-8"},
 	             {&blocks, 1, "dtype MXFP4 cannot"}};
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

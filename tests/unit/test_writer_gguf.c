@@ -164,7 +164,7 @@ TEST(what_cannot_be_a_file_is_refused)
 		size_t n;
 		const char *why;
 	} cases[] = {{twice, 2, "hold it twice"}, {&none, 1, "no type for U8"}, {&deep, 1, "5 dimensions"},
-	             {&part, 1, "too large or no whole"}, {&named, 1, "a name of 64 bytes"}};
+	             {&part, 1, "too large or not whole"}, {&named, 1, "a name of 64 bytes"}};
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		struct writer writer = {.path = scratch_path("refused.gguf"), .format = &file_gguf,

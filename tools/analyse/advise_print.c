@@ -193,7 +193,7 @@ static void print_non_finite(const struct advice *advice)
 
 	if (first != NULL)
 		printf("NaN or Inf: %" PRIu64 " weights in %zu layers, the first '%s'; the errors above do not count them, and\n"
-		       "mxfp quantize refuses them: mend the model, --ignore the layers, or give it --non-finite\n", n, n_layers,
+		       "mxfp quantize refuses them: repair the model, --ignore the layers, or give it --non-finite\n", n, n_layers,
 		       first->tensor->name);
 }
 

@@ -224,7 +224,7 @@ static int fail_unmatched(const struct detection *d, const struct model *quantiz
                           struct error *error)
 {
 	if (d->n_unmatched > 0)
-		return fail(error, EXIT_INPUT, "%s: tensor '%s': has another shape than in %s; --ref names the model it "
+		return fail(error, EXIT_INPUT, "%s: tensor '%s': has a different shape in %s; --ref names the model it "
 		            "was made from", quantized->path, d->unmatched, source->path);
 	return fail(error, EXIT_INPUT, "%s: none of its quantized tensors has the name of a float tensor of %s; --ref "
 	            "names the model it was made from, with tensors of the same names, or of those that llama.cpp gives them", quantized->path,

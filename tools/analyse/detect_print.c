@@ -221,7 +221,7 @@ int detect_print_text(const struct detection *d, struct error *error)
 	for (size_t g = 0; g < d->n_groups && code == EXIT_OK; g++)
 		code = print_group(&d->groups[g], error);
 	if (d->n_unmatched > 0) {
-		printf("not compared, of another shape than the source: %zu tensors (first: ", d->n_unmatched);
+		printf("not compared, of a different shape in the source: %zu tensors (first: ", d->n_unmatched);
 		print_printable(stdout, d->unmatched);
 		puts(")");
 	}

@@ -101,7 +101,7 @@ static int check_finite(const float *x, size_t n, const struct file *file, const
 	for (size_t i = 0; i < n; i++)
 		if (!isfinite(x[i]))
 			return fail_tensor(error, file->path, tensor->name, "element %zu: NaN or Inf, in binary32, is "
-			                   "no activation", i);
+			                   "not an activation", i);
 	return EXIT_OK;
 }
 

@@ -183,7 +183,7 @@ static int find_in_blocks(struct lint *lint, const struct looking *l, const stru
 		{LOOK_ZERO_SCALE, LINT_SCALE_ZERO, "have scale 0 over codes that are not 0"},
 		{LOOK_NON_FINITE, LINT_NON_FINITE_BLOCK, "hold numbers that are not finite"},
 		{LOOK_ZERO_BLOCK, LINT_ZERO_BLOCK, "are all zeros"},
-		{LOOK_SQUARE, LINT_SQUARE, "have another scale than the first row of their square"},
+		{LOOK_SQUARE, LINT_SQUARE, "have a scale that differs from that of the first row of their square"},
 	};
 	uint64_t row_blocks = (l->cols - 1) / mxfp_format_get_info(l->quantized.choice.form->format)->block_length + 1;
 	uint64_t n_blocks = l->rows * row_blocks;

@@ -263,7 +263,7 @@ static int add_target(struct search *s, const struct sections *sections, const c
 			continue;
 		json_t *targets = targets_of(sections->items[i], s->lint, weight);
 		if (targets == NULL) {
-			mend_left(s->fate, "which group of config_groups it belongs to is not to be seen");
+			mend_left(s->fate, "which group of config_groups it belongs to cannot be told");
 			return EXIT_OK;
 		}
 		json_array_append_new(targets, json_string(s->module));
@@ -291,7 +291,7 @@ int mend_skipped(struct mending *mending, const struct lint *lint, const struct 
 	if (code == EXIT_OK)
 		code = go_through_all(&s, &sections, false, error);
 	if (code == EXIT_OK && s.unsure != NULL)
-		mend_left(fate, "'%.64s' names '%.200s', too, which is not quantized and no linear layer of its own; write the list by hand",
+		mend_left(fate, "'%.64s' names '%.200s', too, which is not quantized and is not a linear layer of its own; write the list by hand",
 		          s.unsure_entry, s.unsure);
 	else if (code == EXIT_OK) {
 		code = go_through_all(&s, &sections, true, error);
@@ -387,7 +387,7 @@ int mend_config(struct mending *mending, const struct lint *lint, const struct l
 	if (place->tensor != NULL)
 		return mend_scales_as_bytes(mending, lint, place, fate, error);
 	if (lint->n_weights + lint->n_scaled > 0) {
-		mend_left(fate, "how activations were to be quantized is not to be seen; take the config.json that its maker wrote");
+		mend_left(fate, "how activations were to be quantized cannot be told; take the config.json that its maker wrote");
 		return EXIT_OK;
 	}
 	int code = meaning_list(mending->model, note_leftover, &leftover, error);
@@ -414,7 +414,7 @@ int mend_index(struct mending *mending, const struct lint *lint, const struct li
 	(void)error;
 	mending->index = true;
 	if (place->tensor != NULL)
-		mend_done(fate, "the other copies are left out, %zu in all; the index is written anew", lint->model->n_superseded);
+		mend_done(fate, "the other copies are left out, %zu in all; the index is rewritten", lint->model->n_superseded);
 	else
 		mend_done(fate, "total_size -> the bytes of the tensors that are written");
 	return EXIT_OK;

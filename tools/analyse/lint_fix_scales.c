@@ -140,7 +140,7 @@ static int decide_numbers(struct mending *mending, const struct numbered *found,
 		return code;
 	if (seen.values == seen.bytes) {
 		mend_left(fate, seen.values ? "'%.200s' has numbers from %g to %g, which may be those of %s or of its bytes"
-		                            : "'%.200s' has numbers from %g to %g, and some are none of %s", found->scales->name, seen.least,
+		                            : "'%.200s' has numbers from %g to %g, some of which are not numbers of %s", found->scales->name, seen.least,
 		          seen.most, info->name);
 		return EXIT_OK;
 	}
@@ -165,7 +165,7 @@ int mend_scales_as_bytes(struct mending *mending, const struct lint *lint, const
 
 	int code = codes == NULL ? EXIT_OK : find_numbered(&found, lint, codes, error);
 	if (code != EXIT_OK || codes == NULL || found.scales == NULL || found.ambiguous) {
-		mend_left(fate, "what fits here is not to be seen in what is there");
+		mend_left(fate, "what fits here cannot be told from what is there");
 		return code;
 	}
 	if (mending_find(mending, found.scales) != NULL) {
@@ -520,7 +520,7 @@ int mend_scale_value(struct mending *mending, const struct lint *lint, const str
 	if (code != EXIT_OK || say_why_not(&beside, fate))
 		return code;
 	if (tensor_elements(at.tensor) != 1 || at.tensor->dtype != beside.from.tensor->dtype) {
-		mend_left(fate, "it is of another dtype than '%.200s', or of several numbers", beside.from.tensor->name);
+		mend_left(fate, "its dtype differs from that of '%.200s', or of several numbers", beside.from.tensor->name);
 		return EXIT_OK;
 	}
 	code = mending_of(&mend, mending, at.file, at.tensor, error);

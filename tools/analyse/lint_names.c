@@ -267,7 +267,7 @@ int lint_names(struct lint *lint, struct error *error)
 			                       "mxfp does not read; %s", foreign_what(row), foreign_remedy(row));
 	if (code == EXIT_OK && n.bare.n > 0)
 		code = lint_find_alike(lint, LINT_UNKNOWN, &n.bare.first, n.bare.n, error, "it is FP8 without scales, which mxfp does not "
-		                       "read; .to(torch.bfloat16) of PyTorch makes numbers of it");
+		                       "read; .to(torch.bfloat16) of PyTorch turns it into numbers");
 	qsort(lint->weights, lint->n_weights, sizeof *lint->weights, compare_weights);
 	return code;
 }

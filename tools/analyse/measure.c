@@ -160,7 +160,7 @@ static int find_against(struct quantized *quantized, const struct layer *layer, 
 	if (!found)
 		return fail(error, EXIT_INPUT, "%s: tensor '%s': is not quantized", against->path, name);
 	if (quantized->rows != layer->rows || quantized->cols != layer->cols)
-		return fail(error, EXIT_INPUT, "%s: tensor '%s': has another shape than in %s", against->path, name,
+		return fail(error, EXIT_INPUT, "%s: tensor '%s': has a different shape in %s", against->path, name,
 		            layer->file->path);
 	layer->measurements[0].variant = measure_variant_of(quantized, name);
 	return EXIT_OK;

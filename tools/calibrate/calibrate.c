@@ -234,7 +234,7 @@ static int check_ranks(const struct running *r, struct error *error)
 	memcpy(first, own, sizeof first);
 	ranks_tell(0, first, sizeof first);
 	return memcmp(first, own, sizeof first) == 0 ? EXIT_OK :
-	       fail(error, EXIT_INPUT, "%s: the model, the tokens or inputs, or the options are others than those of rank 0", r->model->path);
+	       fail(error, EXIT_INPUT, "%s: the model, the tokens or inputs, or the options differ from those of rank 0", r->model->path);
 }
 
 static int calibrate_layers(struct running *r, struct error *error)

@@ -21,7 +21,7 @@ static int read_weight(const struct quantize_entry *entry, const struct state_we
 	for (size_t i = 0; i < n && code == EXIT_OK; i++)
 		if (!isfinite(w[i]))
 			code = fail_tensor(error, entry->file->path, entry->source->name,
-			                   "element %zu (row %zu, column %zu) is NaN or Inf; mend the model",
+			                   "element %zu (row %zu, column %zu) is NaN or Inf; repair the model",
 			                   weight->row * weight->cols + i, weight->row + i / weight->cols, i % weight->cols);
 	return code;
 }

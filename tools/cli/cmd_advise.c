@@ -298,7 +298,7 @@ static int check_finite(const struct advice *advice, struct error *error)
 
 		if (layer->non_finite > 0)
 			return fail_tensor(error, layer->file->path, layer->tensor->name, "%" PRIu64 " weights are NaN or Inf, which mxfp "
-			                   "quantize refuses; mend the model, or --ignore the layer", layer->non_finite);
+			                   "quantize refuses; repair the model, or --ignore the layer", layer->non_finite);
 	}
 	return EXIT_OK;
 }

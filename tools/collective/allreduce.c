@@ -146,7 +146,7 @@ static int read_file(struct allreduce *a, struct input *input, unsigned rank, st
 		code = fail(error, EXIT_INPUT, "%.800s: has %zu numbers; from 1 to %d can be summed", a->files[rank], n,
 		            (int)NUMBERS_MAX);
 	else if (a->n != 0 && a->n != n)
-		code = fail(error, EXIT_INPUT, "%.800s: has %zu numbers, but %.800s has %zu; ranks need as many", a->files[rank],
+		code = fail(error, EXIT_INPUT, "%.800s: has %zu numbers, but %.800s has %zu; all ranks need the same number", a->files[rank],
 		            n, a->files[0], a->n);
 	a->n = n;
 	input->given[rank] = code == EXIT_OK ? calloc(n, sizeof(float)) : NULL;

@@ -43,7 +43,7 @@ static int fail_late(struct exchange *e, const MPI_Request *receiving, const MPI
 		if (waiting[r] != MPI_REQUEST_NULL && strlen(text) < TEXT - 8)
 			snprintf(text + strlen(text), TEXT - strlen(text), "%s%u", *text != '\0' ? ", " : "", r);
 	return fail(error, EXIT_IO, "allreduce: rank %u: rank %s does not answer for %g s: it was killed or stopped, or is "
-	            "late, for which a longer --timeout would wait", ranks_own(), text, e->timeout);
+	            "late, and a longer --timeout would wait for it", ranks_own(), text, e->timeout);
 }
 
 /* Tests n requests once. Whether all are complete is in *done. False if MPI fails. */

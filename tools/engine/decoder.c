@@ -282,7 +282,7 @@ static int check_sizes(const struct decoder *d, const struct config *c, struct e
 	if (code == EXIT_OK && d->experts != 0)
 		code = require(c, "moe_intermediate_size", d->expert_intermediate, error);
 	if (code == EXIT_OK && d->heads % d->kv_heads != 0)
-		code = fail(error, EXIT_INPUT, "%s: num_attention_heads %llu is no multiple of num_key_value_heads %llu", c->path,
+		code = fail(error, EXIT_INPUT, "%s: num_attention_heads %llu is not a multiple of num_key_value_heads %llu", c->path,
 		            (unsigned long long)d->heads, (unsigned long long)d->kv_heads);
 	if (code == EXIT_OK && (d->heads * d->head_dim > DECODER_SIZE_MAX || d->intermediate > DECODER_SIZE_MAX))
 		code = fail(error, EXIT_INPUT, "%s: num_attention_heads * head_dim, or the width of shared experts, is above %d",

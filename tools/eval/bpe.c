@@ -43,7 +43,7 @@ static int grow(struct bpe *bpe, struct error *error)
 
 static int fail_token(const struct bpe *bpe, const char *bytes, size_t n, uint32_t rank, struct error *error)
 {
-	return fail(error, EXIT_INPUT, "%s: merge %" PRIu32 ": '%.*s' is no token of the vocabulary", bpe->path, rank,
+	return fail(error, EXIT_INPUT, "%s: merge %" PRIu32 ": '%.*s' is not a token of the vocabulary", bpe->path, rank,
 	            n < 100 ? (int)n : 100, bytes);
 }
 
@@ -131,7 +131,7 @@ static int add_character(struct cutting *cutting, const char *bytes, size_t n, s
 	if (code != EXIT_OK || all)
 		return code;
 	if (!bpe->has_unknown)
-		return fail(error, EXIT_INPUT, "%s: '%.*s' of the text is no token, and there is none for what is unknown",
+		return fail(error, EXIT_INPUT, "%s: '%.*s' of the text is not a token, and there is none for what is unknown",
 		            bpe->path, (int)n, bytes);
 	if (!bpe->fuse_unknown)
 		code = flush_unknown(cutting, error);

@@ -13,7 +13,7 @@ static int take_text(struct hf_merges *m, const char *pair, struct error *error)
 	const char *space = strchr(pair, ' ');
 
 	if (space == NULL || strchr(space + 1, ' ') != NULL)
-		return fail(error, EXIT_INPUT, "%s: model.merges: element %" PRIu32 " is no pair of tokens with a space between "
+		return fail(error, EXIT_INPUT, "%s: model.merges: element %" PRIu32 " is not a pair of tokens with a space between "
 		            "them", m->path, m->n);
 	return m->take(m->context, pair, (size_t)(space - pair), space + 1, error);
 }
@@ -34,7 +34,7 @@ int hf_merges_take(struct json_text *text, void *merges, struct error *error)
 	else if (left != NULL && right != NULL && json_array_size(merge) == 2)
 		code = m->take(m->context, left, strlen(left), right, error);
 	else if (!is_version)
-		code = fail(error, EXIT_INPUT, "%s: model.merges: element %" PRIu32 " is no pair of tokens", m->path, m->n);
+		code = fail(error, EXIT_INPUT, "%s: model.merges: element %" PRIu32 " is not a pair of tokens", m->path, m->n);
 	m->n += code == EXIT_OK && !is_version;
 	json_decref(merge);
 	return code;

@@ -70,7 +70,7 @@ static int check_header(const struct logits_file *file, uint64_t words[WORDS], u
 	const struct logits_kind *kind = &file->kind;
 
 	if (memcmp(words, magic, sizeof magic) != 0)
-		return fail(error, EXIT_INPUT, "%s: is no file of logits; mxfp eval --save-logits writes one", file->path);
+		return fail(error, EXIT_INPUT, "%s: is not a file of logits; mxfp eval --save-logits writes one", file->path);
 	little_endian(words, WORDS, 8);
 	if (words[WORD_VERSION] != version)
 		return fail(error, EXIT_INPUT, "%s: has version %" PRIu64 " of logits, and this mxfp knows %" PRIu64
@@ -99,7 +99,7 @@ int logits_open(struct logits_file *file, const char *path, const struct logits_
 		return code;
 	file->open = true;
 	if (size < HEADER_BYTES)
-		return fail(error, EXIT_INPUT, "%s: has %" PRIu64 " bytes, which is no file of logits; mxfp eval "
+		return fail(error, EXIT_INPUT, "%s: has %" PRIu64 " bytes, which is not a file of logits; mxfp eval "
 		            "--save-logits writes one", path, size);
 	code = descriptor_read(file->fd, path, 0, words, sizeof words, error);
 	return code == EXIT_OK ? check_header(file, words, size, error) : code;

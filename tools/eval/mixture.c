@@ -63,7 +63,7 @@ static int run_units(struct mixtures *m, struct evaluate_states *states, struct 
 
 			code = evaluate_run_changed(m->evaluation, states, advice->model, &m->trials[v], &kept, &result, error);
 			if (code == EXIT_OK && result.quantized == 0)
-				code = fail(error, EXIT_USAGE, "advise: --eval: %s is no layer that mxfp eval quantizes, so its cost is not known; give "
+				code = fail(error, EXIT_USAGE, "advise: --eval: %s is not a layer that mxfp eval quantizes, so its cost is not known; give "
 				            "--ignore %s", advice->layers[advice->units.members[alone.unit->first]].tensor->name,
 				            advice->layers[advice->units.members[alone.unit->first]].tensor->name);
 			if (code != EXIT_OK)
@@ -81,7 +81,7 @@ static int check_base(const struct mixtures *m, struct error *error)
 
 	return base->n_nan == 0 ? EXIT_OK :
 		fail(error, EXIT_INPUT, "%s: %zu of %zu predictions are NaN, because logits are NaN or infinite, so nothing tells what "
-		     "formats cost; mend the model, or give other tokens", m->advice->model->path, base->n_nan, base->n);
+		     "formats cost; repair the model, or give other tokens", m->advice->model->path, base->n_nan, base->n);
 }
 
 int mixtures_measure(struct mixtures *m, size_t n_more, struct error *error)

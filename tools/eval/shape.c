@@ -258,9 +258,9 @@ static int read_sizes(const struct reader *r)
 	int code = EXIT_OK;
 
 	if (first != NULL && second != NULL && !json_equal(first, second))
-		return fail_field(r, "num_experts", "is another number than num_local_experts");
+		return fail_field(r, "num_experts", "differs from num_local_experts");
 	if (find(r, "experts_per_token") != NULL && !json_equal(find(r, "experts_per_token"), find(r, "num_experts_per_tok")))
-		return fail_field(r, "experts_per_token", "is another number than num_experts_per_tok, by which transformers goes; it "
+		return fail_field(r, "experts_per_token", "differs from num_experts_per_tok, by which transformers goes; it "
 		                  "is 4 where absent");
 	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && code == EXIT_OK; i++)
 		code = read_size(r, sizes[i].field, sizes[i].size);
@@ -307,7 +307,7 @@ static int check_sizes(const struct reader *r)
 	if (s->heads % s->kv_heads != 0)
 		return fail_field(r, "num_attention_heads", "is not a multiple of num_key_value_heads");
 	if (s->head_cols > HEAD_MOST || s->heads * s->head_cols > SIZE_MOST)
-		return fail_field(r, "head_dim", "is more than 512, or too large for so many heads");
+		return fail_field(r, "head_dim", "is more than 512, or too large for that many heads");
 	if (s->experts_per_token > s->experts)
 		return fail_field(r, "num_experts_per_tok", "is more than there are experts");
 	return EXIT_OK;
@@ -369,9 +369,9 @@ static int read_windows(const struct reader *r)
 	    ((a->has & ARCHITECTURE_SWITCHED) != 0 && !json_is_true(find(r, "use_sliding_window"))))
 		window = 0;
 	else if (window == 0 && find(r, "sliding_window") != NULL)
-		return fail_field(r, "sliding_window", "is 0, with which a token would see none; null is no window");
+		return fail_field(r, "sliding_window", "is 0, with which a token would see none; null means no window");
 	if (types != NULL && json_array_size(types) != s->layers)
-		return fail_field(r, "layer_types", "has not one name for each of num_hidden_layers");
+		return fail_field(r, "layer_types", "does not have one name for each of num_hidden_layers");
 	for (size_t i = 0; i < s->layers; i++) {
 		const char *type = json_string_value(json_array_get(types, i));
 		bool windowed = window != 0 && is_windowed(a, i, limit);

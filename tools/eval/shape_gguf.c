@@ -219,7 +219,7 @@ static int check_type(const struct conversion *c)
 	const char *type = gguf_holds(c->file);
 
 	return strcmp(type, "model") == 0 || allowed_unknown("general.type") ? EXIT_OK :
-	       fail(c->error, EXIT_INPUT, "%s: general.type: is '%.40s', so the file is no language model that runs by itself; "
+	       fail(c->error, EXIT_INPUT, "%s: general.type: is '%.40s', so the file is not a language model that runs by itself; "
 	            "give the model", c->file->path, type);
 }
 

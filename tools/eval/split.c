@@ -26,7 +26,7 @@ int split_compile(struct split *split, const char *pattern, bool literal, const 
 	split->regex = pcre2_compile((PCRE2_SPTR)pattern, strlen(pattern), literal ? text : expression, &problem, &at, NULL);
 	if (split->regex == NULL && problem != PCRE2_ERROR_HEAP_FAILED) {
 		pcre2_get_error_message(problem, why, sizeof why);
-		return fail(error, EXIT_INPUT, "%s: %s: is no regular expression that PCRE2 knows, at byte %zu: %s", path, where,
+		return fail(error, EXIT_INPUT, "%s: %s: is not a regular expression that PCRE2 accepts, at byte %zu: %s", path, where,
 		            (size_t)at, (const char *)why);
 	}
 	split->match = pcre2_match_data_create(1, NULL);

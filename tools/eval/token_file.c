@@ -293,7 +293,7 @@ static int read_npy(struct reading *reading, struct error *error)
 	if (code != EXIT_OK)
 		return code;
 	code = file.format == &file_npy ? read_array(reading, &file, error)
-	       : fail(error, EXIT_INPUT, "%s: is no NumPy array", reading->path);
+	       : fail(error, EXIT_INPUT, "%s: is not a NumPy array", reading->path);
 	file_close(&file);
 	return code;
 }

@@ -55,7 +55,7 @@ static int read_gguf(struct tokenizer *tokenizer, struct error *error)
 	if (code != EXIT_OK)
 		return code;
 	code = file.format == &file_gguf ? tokenizer_read_gguf(tokenizer, &file, error)
-	       : fail(error, EXIT_INPUT, "%s: is no GGUF file", tokenizer->path);
+	       : fail(error, EXIT_INPUT, "%s: is not a GGUF file", tokenizer->path);
 	file_close(&file);
 	return code;
 }

@@ -132,7 +132,7 @@ int tokenizer_config_merge(const struct tokenizer_config *config, json_t **added
 		const unsigned long number = strtoul(id, &end, 10);
 
 		if (content == NULL || *end != '\0' || end == id)
-			return fail(error, EXIT_INPUT, "%s: " FILE_NAME " beside it: added_tokens_decoder: '%.60s' is no id with a token",
+			return fail(error, EXIT_INPUT, "%s: " FILE_NAME " beside it: added_tokens_decoder: '%.60s' is not an id with a token",
 			            path, id);
 		json_t *known = find_content(*added_tokens, content);
 		if (known == NULL) {

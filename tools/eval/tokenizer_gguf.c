@@ -379,7 +379,7 @@ static int take_merges(const struct tokenizer *tokenizer, struct gguf_tokenizer 
 		const char *space = n > 1 ? memchr(pair + 1, ' ', n - 1) : NULL;
 
 		if (space == NULL)
-			code = fail(error, EXIT_INPUT, "%s: key '" KEY("merges") "': element %zu is no pair of tokens with a space "
+			code = fail(error, EXIT_INPUT, "%s: key '" KEY("merges") "': element %zu is not a pair of tokens with a space "
 			            "between them", tokenizer->path, i);
 		else
 			code = bpe_add(&gguf->bpe, pair, (size_t)(space - pair), space + 1, n - (size_t)(space - pair) - 1,

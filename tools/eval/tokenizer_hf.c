@@ -129,7 +129,7 @@ static int get_string(const struct loading *l, const json_t *object, const char 
                       const char **value, struct error *error)
 {
 	*value = json_string_value(json_object_get(object, key));
-	return *value != NULL ? EXIT_OK : fail_member(l, where, key, "is no string", error);
+	return *value != NULL ? EXIT_OK : fail_member(l, where, key, "is not a string", error);
 }
 
 /* A bool that may be left out or null. */
@@ -198,12 +198,12 @@ static int take_steps(const struct loading *l, const json_t *object, const char 
 		return take(l, object, type, error);
 	steps = json_object_get(object, list);
 	if (!json_is_array(steps))
-		return fail_member(l, where, list, "is no list", error);
+		return fail_member(l, where, list, "is not a list", error);
 	/* The tree is no deeper than jansson lets it be, 2048. */
 	for (size_t i = 0; i < json_array_size(steps) && code == EXIT_OK; i++)
 		code = json_is_object(json_array_get(steps, i))
 		       ? take_steps(l, json_array_get(steps, i), where, list, take, error)
-		       : fail_member(l, where, list, "holds what is no object", error);
+		       : fail_member(l, where, list, "holds what is not an object", error);
 	return code;
 }
 
@@ -354,7 +354,7 @@ static int take_strip(const struct loading *l, const json_t *object, const char 
 	if (step->from[0] == '\0')
 		return fail_member(l, where, "content", "is empty", error);
 	if (!json_is_integer(start) || json_integer_value(start) < 0)
-		return fail_member(l, where, "start", "is no number of characters", error);
+		return fail_member(l, where, "start", "is not a number of characters", error);
 	if (!json_is_integer(stop) || json_integer_value(stop) != 0)
 		return fail_member(l, where, "stop", "is not 0, which alone is known here", error);
 	step->n = (size_t)json_integer_value(start);
@@ -415,7 +415,7 @@ static int take_template(const struct loading *l, const json_t *template, struct
 	int code = EXIT_OK;
 
 	if (!json_is_array(single))
-		return fail_member(l, "post_processor", "single", "is no list", error);
+		return fail_member(l, "post_processor", "single", "is not a list", error);
 	if (l->hf->n_before + l->hf->n_behind > 0)
 		return fail_member(l, "post_processor", "", "has several templates", error);
 	for (size_t i = 0; i < json_array_size(single) && code == EXIT_OK; i++) {
@@ -529,7 +529,7 @@ static int add_merge(void *context, const char *left, size_t n_left, const char 
 
 static int fail_twice(const struct loading *l, const char *what, struct error *error)
 {
-	return fail(error, EXIT_INPUT, "%s: %s stands there twice", l->path, what);
+	return fail(error, EXIT_INPUT, "%s: %s occurs twice", l->path, what);
 }
 
 /* Takes a member that becomes a tree. */
@@ -604,14 +604,14 @@ static int take_flags(struct loading *l, struct error *error)
 	int code = EXIT_OK;
 
 	if (!l->has_model)
-		return fail(error, EXIT_INPUT, "%s: has no member 'model'; it is no tokenizer.json", l->path);
+		return fail(error, EXIT_INPUT, "%s: has no member 'model'; it is not a tokenizer.json", l->path);
 	/* Files of before 2020 say no type; they have merges. */
 	if (type == NULL && !l->has_merges)
-		return fail_member(l, where, "type", "is no string", error);
+		return fail_member(l, where, "type", "is not a string", error);
 	if (type != NULL && strcmp(type, "BPE") != 0)
 		return fail_unknown(l, where, "type", type, error);
 	if (!l->has_vocabulary)
-		return fail_member(l, where, "vocab", "is no object", error);
+		return fail_member(l, where, "vocab", "is not an object", error);
 	for (size_t i = 0; i < 2 && code == EXIT_OK; i++) {
 		const json_t *affix = json_object_get(l->model, empty[i]);
 
@@ -630,7 +630,7 @@ static int take_flags(struct loading *l, struct error *error)
 		return code;
 	bpe->has_unknown = json_is_string(unknown) && vocabulary_find(&l->hf->vocabulary, json_string_value(unknown),
 	                                                              json_string_length(unknown), &bpe->unknown);
-	return bpe->has_unknown ? EXIT_OK : fail_member(l, where, "unk_token", "is no token of the vocabulary", error);
+	return bpe->has_unknown ? EXIT_OK : fail_member(l, where, "unk_token", "is not a token of the vocabulary", error);
 }
 
 /* Puts an added token into the vocabulary, unless it is there. */
@@ -656,7 +656,7 @@ static int take_added(struct loading *l, const json_t *object, bool *special, ui
 	int code = get_string(l, object, where, "content", &content, error);
 
 	if (code == EXIT_OK && (!json_is_integer(number) || json_integer_value(number) < 0))
-		code = fail_member(l, where, "id", "is no id", error);
+		code = fail_member(l, where, "id", "is not an id", error);
 	if (code == EXIT_OK)
 		code = get_bool(l, object, where, "special", false, special, error);
 	if (code == EXIT_OK)
@@ -712,7 +712,7 @@ static int take_all_added(struct loading *l, struct error *error)
 	int code = EXIT_OK;
 
 	if (l->added_tokens != NULL && !json_is_array(l->added_tokens) && !json_is_null(l->added_tokens))
-		return fail_member(l, "added_tokens", "", "is no list", error);
+		return fail_member(l, "added_tokens", "", "is not a list", error);
 	for (size_t i = 0; i < n && code == EXIT_OK; i++) {
 		bool special = false;
 		uint32_t id = 0;
@@ -773,7 +773,7 @@ static int take_end(struct loading *l, const struct text_end *end, struct error 
 		return EXIT_OK;
 	}
 	if (with && !found)
-		return fail(error, EXIT_INPUT, "%s: tokenizer_config.json beside it asks for %.60s by %s, which is no token here",
+		return fail(error, EXIT_INPUT, "%s: tokenizer_config.json beside it asks for %.60s by %s, which is not a token here",
 		            l->path, end->token, end->key);
 	if (!with && *end->n > 1)
 		return fail(error, EXIT_INPUT, "%s: post_processor has %zu tokens where %s of tokenizer_config.json is false; correct "

@@ -177,7 +177,7 @@ static int set_output(struct planning *p, struct tensors_entry *entry, const cha
 		return fail_memory(p->error);
 	memcpy(dims, shape, rank * sizeof *dims);
 	return tensor_size(&entry->output, &entry->output.size) ? EXIT_OK
-	       : fail_tensor(p->error, p->shape->path, text, "is too large, or its rows are no whole blocks");
+	       : fail_tensor(p->error, p->shape->path, text, "is too large, or its rows are not whole blocks");
 }
 
 /* Adds numbers that are computed here, unless all are 1 and `unless_ones` says that they are not wanted then. */

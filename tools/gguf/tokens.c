@@ -116,7 +116,7 @@ static int note_merge(void *context, const char *left, size_t n_left, const char
 	const bool found = vocabulary_find(&l->vocabulary, both, n_left + n_right, &id);
 	free(both);
 	if (!found)
-		return fail(error, EXIT_INPUT, "%s: model.merges: element %" PRIu32 " makes what is no token", l->path, l->taking.n);
+		return fail(error, EXIT_INPUT, "%s: model.merges: element %" PRIu32 " makes what is not a token", l->path, l->taking.n);
 	struct token *token = &l->tokens[id];
 	if (token->n_merges == 0)
 		token->first = ++l->order;
@@ -219,7 +219,7 @@ static int take_normalizer(struct loading *l, const json_t *step, bool *spaces, 
 	else if (is_replace(step, " ", SPACE))
 		*spaces = true;
 	else
-		return fail_member(l, "normalizer", "has a step that llama.cpp has not: it is no NFC, nor one that writes U+2581 for "
+		return fail_member(l, "normalizer", "has a step that llama.cpp does not have: it is neither NFC nor one that writes U+2581 for "
 		                   "spaces", error);
 	return EXIT_OK;
 }
@@ -430,7 +430,7 @@ static int decide(struct loading *l, const char **pre, struct error *error)
 	if (steps[0] != '\0' || l->composes)
 		return fail_member(l, "pre_tokenizer", "cuts words, which llama.cpp does not do where U+2581 stands for spaces", error);
 	if (!falls_back || json_is_true(json_object_get(l->flags, "ignore_merges")))
-		return fail_member(l, "model", "has U+2581 for spaces without byte_fallback, or with ignore_merges, which llama.cpp has not",
+		return fail_member(l, "model", "has U+2581 for spaces without byte_fallback, or with ignore_merges, which llama.cpp does not have",
 		                   error);
 	mark_others(l);
 	return check_scores(l, cuts, error);
@@ -476,7 +476,7 @@ static bool find_special(const struct loading *l, const json_t *config, const ch
 
 static int fail_end(const struct loading *l, const char *what, struct error *error)
 {
-	return fail(error, EXIT_INPUT, "%s: post_processor: puts %s, which llama.cpp has not; %s", l->path, what, remedy);
+	return fail(error, EXIT_INPUT, "%s: post_processor: puts %s, which llama.cpp does not do; %s", l->path, what, remedy);
 }
 
 /* Adds the ids of special tokens, and whether the first and the last of a text are there: as `mxfp eval` reads these files. */

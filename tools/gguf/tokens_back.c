@@ -66,7 +66,7 @@ static int read_id(struct making *m, const char *key, uint32_t *id, bool *found)
 {
 	int code = gguf_find_u32(m->file, key, id, found, m->error);
 
-	return code == EXIT_OK && *found && *id >= m->tokens.n ? fail_key(m, key, "is no token") : code;
+	return code == EXIT_OK && *found && *id >= m->tokens.n ? fail_key(m, key, "is not a token") : code;
 }
 
 static int read_keys(struct making *m)
@@ -85,7 +85,7 @@ static int read_keys(struct making *m)
 	if (code == EXIT_OK)
 		code = gguf_find_u64s(m->file, KEY("token_type"), &m->types, &n_types, &found, m->error);
 	if (code == EXIT_OK && (!found || n_types != m->tokens.n))
-		code = fail_key(m, KEY("token_type"), "is not there, or has not one element for each token");
+		code = fail_key(m, KEY("token_type"), "is not there, or does not have one element for each token");
 	if (code != EXIT_OK)
 		return code;
 	m->is_spm = strcmp(model, "llama") == 0;
@@ -93,7 +93,7 @@ static int read_keys(struct making *m)
 	if (m->is_spm)
 		code = gguf_find_floats(m->file, KEY("scores"), &m->scores, &n_scores, &found, m->error);
 	if (code == EXIT_OK && m->is_spm && (!found || n_scores != m->tokens.n))
-		code = fail_key(m, KEY("scores"), "is not there, or has not one element for each token");
+		code = fail_key(m, KEY("scores"), "is not there, or does not have one element for each token");
 	if (code == EXIT_OK && !m->is_spm)
 		code = gguf_find_strings(m->file, KEY("merges"), &m->merges, &found, m->error);
 	if (code == EXIT_OK && !m->is_spm && !found)
@@ -156,7 +156,7 @@ static int list_merges(const struct making *m, json_t *list)
 		const char *space = n > 1 ? memchr(pair + 1, ' ', n - 1) : NULL;
 
 		if (space == NULL)
-			return fail(m->error, EXIT_INPUT, "%s: key '" KEY("merges") "': element %zu is no pair of tokens", m->file->path, i);
+			return fail(m->error, EXIT_INPUT, "%s: key '" KEY("merges") "': element %zu is not a pair of tokens", m->file->path, i);
 		json_t *both = json_pack("[o, o]", utf8_text(pair, (size_t)(space - pair)), utf8_text(space + 1, n - (size_t)(space - pair) - 1));
 		if (both == NULL && !json_out_of_memory())
 			return fail(m->error, EXIT_INPUT, "%s: key '" KEY("merges") "': element %zu is not UTF-8 without NUL", m->file->path, i);

@@ -165,7 +165,7 @@ static int check_weights(const char *path, DIR *directory, struct notes *notes, 
 		return fail_errno(error, path, "cannot read");
 	if (known || empty)
 		return EXIT_OK;
-	return fail(error, EXIT_USAGE, "%s: holds files, and no weights that mxfp wrote, so it is not replaced"
+	return fail(error, EXIT_USAGE, "%s: holds files, but no weights that mxfp wrote, so it is not replaced"
 	            "; name another directory", path);
 }
 

@@ -135,7 +135,7 @@ int file_sort_tensors(struct file *file, struct error *error)
 	qsort(names, n, sizeof *names, compare_names);
 	for (size_t i = 1; i < n; i++)
 		if (compare_names(&names[i - 1], &names[i]) == 0)
-			return fail_tensor(error, file->path, names[i]->name, "stands in the file twice");
+			return fail_tensor(error, file->path, names[i]->name, "occurs in the file twice");
 	return EXIT_OK;
 }
 

@@ -401,7 +401,7 @@ static int sort_keys(const struct reading *h, struct error *error)
 		keys[i] = h->gguf->pairs[i].key;
 	const char *twice = file_sort_names(keys, n);
 	if (twice != NULL)
-		return fail(error, EXIT_INPUT, "%s: key '%.200s': stands in the file twice", h->source.path, twice);
+		return fail(error, EXIT_INPUT, "%s: key '%.200s': occurs in the file twice", h->source.path, twice);
 	return EXIT_OK;
 }
 

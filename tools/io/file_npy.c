@@ -189,7 +189,7 @@ static int take_field(struct header *h, struct error *error)
 		i++;
 	if (i == sizeof fields / sizeof fields[0] || (h->fields & fields[i].field) != 0)
 		return fail(error, EXIT_INPUT, "%s: header: key '%s' %s", h->path, name,
-		            i < sizeof fields / sizeof fields[0] ? "stands there twice" : "is not known");
+		            i < sizeof fields / sizeof fields[0] ? "occurs twice" : "is not known");
 	h->fields |= fields[i].field;
 	return take(h, ':') ? fields[i].take(h, error) : expect(h, "':'", error);
 }
@@ -370,7 +370,7 @@ static int lay_out(struct writer *writer, struct error *error)
 	struct tensor *tensor = writer->tensors;
 	const char *descr = descr_of(tensor->dtype);
 	if (descr == NULL || tensor->rank > RANK_MAX)
-		return fail_tensor(error, writer->path, tensor->name, "is %s of %u dimensions, which NumPy has not; name a "
+		return fail_tensor(error, writer->path, tensor->name, "is %s of %u dimensions, which NumPy does not have; name a "
 		                   ".safetensors file", dtype_info(tensor->dtype)->name, tensor->rank);
 	tensor->offset = 0;
 	writer->header_bytes = format_start(start, descr, tensor->rank, tensor->shape);

@@ -166,7 +166,7 @@ static int take_field(struct json_text *text, const char *key, void *context, st
 		if (strcmp(key, fields[i].name) != 0)
 			continue;
 		if (header->fields & fields[i].field)
-			return fail_tensor(error, text->path, name, "field '%s' stands there twice", key);
+			return fail_tensor(error, text->path, name, "field '%s' occurs twice", key);
 		header->fields |= fields[i].field;
 		return fields[i].take(text, header, error);
 	}
@@ -179,7 +179,7 @@ static int check_size(const struct file *file, const struct tensor *tensor, stru
 
 	if (!tensor_size(tensor, &size))
 		return fail_tensor(error, file->path, tensor->name,
-		                   "size by its shape and dtype %s is too large or no whole bytes",
+		                   "size by its shape and dtype %s is too large or not whole bytes",
 		                   dtype_info(tensor->dtype)->name);
 	if (size != tensor->size)
 		return fail_tensor(error, file->path, tensor->name,
@@ -253,7 +253,7 @@ static int take_entry(struct json_text *text, const char *key, void *context, st
 	if (strcmp(key, METADATA_KEY) != 0)
 		return take_tensor(text, key, header, error);
 	if (header->has_metadata)
-		return json_fail(text, METADATA_KEY " stands there twice", error);
+		return json_fail(text, METADATA_KEY " occurs twice", error);
 	header->has_metadata = true;
 	return json_take_object(text, take_metadata, header, error);
 }
@@ -270,7 +270,7 @@ static int check_metadata(const struct file *file, struct error *error)
 		keys[i] = file->metadata[i].key;
 	const char *twice = file_sort_names(keys, n);
 	if (twice != NULL)
-		code = fail(error, EXIT_INPUT, "%s: metadata key '%.200s': stands there twice", file->path, twice);
+		code = fail(error, EXIT_INPUT, "%s: metadata key '%.200s': occurs twice", file->path, twice);
 	free(keys);
 	return code;
 }
@@ -329,13 +329,13 @@ static int read_length(struct file *file, uint64_t *n, struct error *error)
 		return code;
 	*n = little_endian_64(first);
 	if (*n > HEADER_MAX)
-		return fail(error, EXIT_INPUT, "%s: is no safetensors file, or damaged: its first 8 bytes say that the header has "
+		return fail(error, EXIT_INPUT, "%s: is not a safetensors file, or is damaged: its first 8 bytes say that the header has "
 		            "%" PRIu64 " bytes, more than the 100,000,000 allowed; download it again", file->path, *n);
 	if (*n > file->size_bytes - LENGTH_BYTES)
 		return fail(error, EXIT_INPUT, "%s: header length %" PRIu64 " is more than the file has"
 		            "; it may have been cut off: download or copy it again", file->path, *n);
 	if (*n == 0 || first[LENGTH_BYTES] != '{')
-		return fail(error, EXIT_INPUT, "%s: header does not begin with '{', so that it is no safetensors file, or damaged; "
+		return fail(error, EXIT_INPUT, "%s: header does not begin with '{', so it is not a safetensors file, or is damaged; "
 		            "download it again", file->path);
 	return EXIT_OK;
 }

@@ -37,7 +37,7 @@ static const struct {
 	KIND("tjgg", OLD_GGML),
 	KIND("algg", OLD_GGML),
 	/* The imatrix of llama.cpp before it was GGUF: the number of entries, and each name's length and bytes. */
-	KIND_AT(8, "blk.", "is an importance matrix of llama.cpp (imatrix) and no weights; mxfp has no use for it"),
+	KIND_AT(8, "blk.", "is an importance matrix of llama.cpp (imatrix), not weights; mxfp has no use for it"),
 	KIND_AT(4, "TFL3", "is a TensorFlow Lite model; give the model that it was made from"),
 	KIND("# xet version", "is a pointer of git-xet, not the file it stands for; hf download fetches that"),
 	/* What huggingface.co answers, which curl saves without -f. */
@@ -110,7 +110,7 @@ static const char *other_kind(const unsigned char *first, size_t n)
 	if (is_page((const char *)first, n))
 		return "is a web page, not the file; the download failed or wants a login: download the file again";
 	if (is_sentencepiece(first, n))
-		return "is a tokenizer of SentencePiece and no weights; name the model, and as --tokenizer its tokenizer.json, which "
+		return "is a tokenizer of SentencePiece, not weights; name the model, and as --tokenizer its tokenizer.json, which "
 		       "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) of transformers writes";
 	if (is_onnx(first, n))
 		return "is a graph of ONNX; give the model that it was exported from";

@@ -40,16 +40,16 @@ static int refuse_unknown(const struct file *file, const unsigned char *first, s
 	if (file->size_bytes == 0)
 		return fail(error, EXIT_INPUT, "%s: is empty; download or make it again", file->path);
 	if (first[0] == '{' && suffix_stem(file->path, ".json") > 0)
-		return fail(error, EXIT_INPUT, "%s: is JSON and no weights; name the directory that it is in, or a *.safetensors.index.json",
+		return fail(error, EXIT_INPUT, "%s: is JSON, not weights; name the directory that it is in, or a *.safetensors.index.json",
 		            file->path);
 	if (first[0] == '{')
-		return fail(error, EXIT_INPUT, "%s: is JSON, such as an index or a server's message, and no weights; download the file "
+		return fail(error, EXIT_INPUT, "%s: is JSON, such as an index or a server's message, not weights; download the file "
 		            "again", file->path);
 	if (foreign_is_text(first, n) && (named || n > 16))
-		return fail(error, EXIT_INPUT, "%s: is a text and no weights; %s", file->path,
+		return fail(error, EXIT_INPUT, "%s: is text, not weights; %s", file->path,
 		            named ? "see what it says, and download the file again" : "give a model");
 	return named ? EXIT_OK :
-	       fail(error, EXIT_INPUT, "%s: is of no known file format; give a %s, %s or %s file", file->path,
+	       fail(error, EXIT_INPUT, "%s: is not in a known file format; give a %s, %s or %s file", file->path,
 	            file_safetensors.suffix, file_gguf.suffix, file_npy.suffix);
 }
 

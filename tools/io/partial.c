@@ -173,7 +173,7 @@ static int take_lock(struct partial *partial, struct error *error)
 	if (partial->lock < 0)
 		return fail_errno(error, partial->directory, "cannot create a lock in it");
 	if (flock(partial->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-		return fail(error, EXIT_USAGE, "%s: another run is at work on it; wait for it, or name another output",
+		return fail(error, EXIT_USAGE, "%s: another run is working on it; wait for it, or name another output",
 		            partial->directory);
 	return EXIT_OK;
 }
@@ -371,16 +371,16 @@ static int begin_again(struct partial *partial, const struct partial_target *tar
 	if (target->resume)
 		return resume(partial, target, fingerprint, error);
 	if (is_only_copy(partial))
-		return fail(error, EXIT_USAGE, "%s: is of a run that was stopped, and has the only copy of shards that are deleted; --resume continues "
+		return fail(error, EXIT_USAGE, "%s: belongs to a run that was stopped, and has the only copy of shards that are deleted; --resume continues "
 		            "it%s", partial->directory, target->never_resumes ? " in mxfp convert" : "");
 	if (!target->force)
-		return fail(error, EXIT_USAGE, "%s: is of a run that was stopped; %s--force starts over", partial->directory,
+		return fail(error, EXIT_USAGE, "%s: belongs to a run that was stopped; %s--force starts over", partial->directory,
 		            target->never_resumes ? "" : "--resume continues it, ");
 	int code = output_check_commit(&partial->output, error);
 	return code != EXIT_OK ? code : begin_new(partial, fingerprint, error);
 }
 
-/* Examines an existing OUT.partial. Sets *kept if it is of a run that was stopped, else removes it. */
+/* Examines an existing OUT.partial. Sets *kept if it belongs to a run that was stopped, else removes it. */
 static int look(struct partial *partial, bool *kept, struct error *error)
 {
 	int code = open_directory(partial, error);

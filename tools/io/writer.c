@@ -28,7 +28,7 @@ static int set_sizes(struct writer *writer, struct error *error)
 		struct tensor *tensor = &writer->tensors[i];
 
 		if (!tensor_size(tensor, &tensor->size) || tensor->size > DATA_BYTES_MAX - writer->data_bytes)
-			return fail_tensor(error, writer->path, tensor->name, "is too large or no whole bytes");
+			return fail_tensor(error, writer->path, tensor->name, "is too large or not whole bytes");
 		writer->data_bytes += tensor->size;
 	}
 	return EXIT_OK;

@@ -70,7 +70,7 @@ static const char *why_left(const char *name, const struct stat *status)
 	if (S_ISDIR(status->st_mode))
 		return "directory";
 	if (!S_ISREG(status->st_mode))
-		return "no regular file";
+		return "not a regular file";
 	if (name[0] == '.')
 		return "hidden";
 	if (is_weights(name))

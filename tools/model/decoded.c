@@ -123,7 +123,7 @@ static int keep_scales(struct decoded *d, struct model *model, struct error *err
 	for (size_t i = 0; i < q->n_scales && code == EXIT_OK && !model->tells_faults; i++)
 		if (!isfinite(scales[i]) || (scales[i] == 0 && q->choice.layout->divides))
 			code = fail_tensor(error, q->files[LAYOUT_TENSOR_SCALE]->path, q->parts[LAYOUT_TENSOR_SCALE]->name,
-			                   "is %g in place %zu, which is no tensor scale; write the file again", (double)scales[i], i + 1);
+			                   "is %g in place %zu, which is not a valid tensor scale; write the file again", (double)scales[i], i + 1);
 	if (code != EXIT_OK) {
 		free(scales);
 		return code;

@@ -228,7 +228,7 @@ static int walk(struct section *s, const char *parent, const json_t *value)
 	if (json_is_null(value))
 		return EXIT_OK;
 	if (!json_is_object(value))
-		return tell_key(s, MEANING_REFUSED, "is no object; mxfp does not know what it stands for");
+		return tell_key(s, MEANING_REFUSED, "is not an object; mxfp does not know what it stands for");
 	for (void *at = json_object_iter((json_t *)(uintptr_t)value); at != NULL && code == EXIT_OK;
 	     at = json_object_iter_next((json_t *)(uintptr_t)value, at)) {
 		name = json_object_iter_key(at);
@@ -367,7 +367,7 @@ static int tell_groups(struct section *s, const char *group, const char *key, js
 
 	snprintf(s->shown, sizeof s->shown, "%.200s%s", group, key);
 	snprintf(text, sizeof text, "has %s of %" JSON_INTEGER_FORMAT " bits in groups of %" JSON_INTEGER_FORMAT ", which "
-	         "is no format that mxfp reads; %s", is_float ? "floats" : "integers", bits, length, remedy);
+	         "is not a format that mxfp reads; %s", is_float ? "floats" : "integers", bits, length, remedy);
 	const int code = tell_key(s, MEANING_REFUSED, text);
 	s->shown[0] = '\0';
 	return code;
@@ -406,7 +406,7 @@ static int formats_of_config_group(struct section *s, const char *name, const js
 	const json_t *block = json_object_get(weights, "block_structure");
 	uint64_t rows, cols;
 	if (has_numbers(weights) && !section_is_empty(block) && !scaled_block(block, &rows, &cols))
-		return tell_of_group(s, path, "weights.block_structure", "is no block of rows and columns; give the model that it was made from");
+		return tell_of_group(s, path, "weights.block_structure", "is not a block of rows and columns; give the model that it was made from");
 	if (has_numbers(weights) && is_float && n == 8) {
 		*formats = UINT32_C(1) << MXFP_FORMAT_E4M3;
 		return narrow(s, formats, formats_of_name(s->method, json_object_get(group, "format")), path, "format", "weights");
@@ -415,8 +415,8 @@ static int formats_of_config_group(struct section *s, const char *name, const js
 		return tell_of_group(s, path, "weights.strategy", "asks for scales that are numbers, which mxfp reads for 8-bit floats alone; "
 		                     "give the model that it was made from");
 	if (!section_is_empty(json_object_get(weights, "block_structure")))
-		return tell_of_group(s, path, "weights.block_structure", "asks for scales of blocks of several rows, which the strategy has "
-		                     "not; give the model that it was made from");
+		return tell_of_group(s, path, "weights.block_structure", "asks for scales of blocks of several rows, which the strategy does "
+		                     "not have; give the model that it was made from");
 	*formats = formats_of_groups(n, is_float, json_integer_value(length));
 	if (*formats == 0)
 		return tell_groups(s, path, "weights", n, is_float, json_integer_value(length));
@@ -666,7 +666,7 @@ static int note_formats(struct section *s, const json_t *section)
 		code = check_all_groups(s, section);
 	else if (!section_is_empty(json_object_get(section, "weight_block_size")) &&
 	         !scaled_block(json_object_get(section, "weight_block_size"), &rows, &cols))
-		code = tell_of_group(s, "", "weight_block_size", "is no block of rows and columns; give the model that it was made from");
+		code = tell_of_group(s, "", "weight_block_size", "is not a block of rows and columns; give the model that it was made from");
 	else if (strcmp(s->method, "fp8") == 0)
 		formats = UINT32_C(1) << MXFP_FORMAT_E4M3 | UINT32_C(1) << MXFP_FORMAT_MXFP8_E4M3 | UINT32_C(1) << MXFP_FORMAT_MXFP4;
 	else if (strcmp(s->method, "minimax_m3_nvfp4") == 0)
@@ -1080,7 +1080,7 @@ static int look_at_part(const struct listing *l, const struct model_tensor *at, 
 		return side->kind == SIDE_FOLDED ? tell_tensor(l, at, MEANING_FOLDED, side->name, side->what) : EXIT_OK;
 	return tell_refused(l, at, side->name, side->kind == SIDE_FOLDED  ? "its layout has no such tensor"
 	                                       : side->what[0] != '\0' ? side->what
-	                                                                : "it is no scale of its layout and format");
+	                                                                : "it is not a scale of its layout and format");
 }
 
 static int tell_orphan(const struct listing *l, const struct model_tensor *at, const char *key)

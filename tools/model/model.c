@@ -655,7 +655,7 @@ static int check_split(const struct model *model, const struct model_keeps *keep
 			n += model->by_name[i].tensor->shape[0] * (role_makes_hidden(model->by_name[i].tensor->name) ? 1 : 2);
 	return n <= SPLIT_MAX ? EXIT_OK :
 	       fail(error, EXIT_INPUT, "%s: its experts would be %" PRIu64 " tensors, more than the %d allowed; "
-	            "no model has so many", model->path, n, SPLIT_MAX);
+	            "no model has that many", model->path, n, SPLIT_MAX);
 }
 
 static int compare_addresses(const void *a, const void *b)

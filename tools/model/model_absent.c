@@ -45,7 +45,7 @@ static const struct sign {
 	{"", ".pth", "its weights ('@') are " PICKLES, NULL},
 	{"", ".pt", "its weights ('@') are " PICKLES, NULL},
 	{"", ".ckpt", "its weights ('@') are " PICKLES, NULL},
-	{"", ".bin", "its weights ('@') are no safetensors; convert them, or download those", NULL},
+	{"", ".bin", "its weights ('@') are not in safetensors; convert them, or download those that are", NULL},
 	{"", ".h5", "its weights ('@') are TensorFlow's; save them as safetensors", NULL},
 	{"", ".msgpack", "its weights ('@') are Flax's; save them as safetensors", NULL},
 	{"", ".onnx", "'@' is a graph of ONNX; give the model that it was exported from", NULL},

@@ -68,7 +68,7 @@ static int take_member(struct json_text *text, const char *key, void *context, s
 	if (strcmp(key, "weight_map") != 0)
 		return json_skip(text, OTHER_BYTES_MAX, error);
 	if (index->has_map)
-		return json_fail(text, "weight_map stands there twice", error);
+		return json_fail(text, "weight_map occurs twice", error);
 	index->has_map = true;
 	return json_take_object(text, take_entry, index, error);
 }
@@ -85,7 +85,7 @@ static int check(struct model_index *index, struct error *error)
 	qsort(index->entries, index->n, sizeof *index->entries, compare_entries);
 	for (const struct model_index_entry *entry = index->entries + 1; entry < index->entries + index->n; entry++)
 		if (compare_entries(entry - 1, entry) == 0)
-			return fail_tensor(error, index->path, entry->tensor, "stands in weight_map twice");
+			return fail_tensor(error, index->path, entry->tensor, "occurs in weight_map twice");
 	return EXIT_OK;
 }
 

@@ -170,9 +170,9 @@ int model_output_check_source(const struct model *source, const char *path, stru
 	if (is_gguf || named != &file_gguf)
 		return EXIT_OK;
 	if (source->is_directory)
-		return fail(error, EXIT_USAGE, "%s: a GGUF file is made from one, and %s is none; write a directory DIR, and mxfp convert DIR "
+		return fail(error, EXIT_USAGE, "%s: a GGUF file is made from another one, and %s is not a GGUF file; write a directory DIR, and mxfp convert DIR "
 		            "-o %s makes one of it", path, source->path, path);
-	return fail(error, EXIT_USAGE, "%s: a GGUF file is made from one, and %s is none; make one of it with "
+	return fail(error, EXIT_USAGE, "%s: a GGUF file is made from another one, and %s is not a GGUF file; make one of it with "
 	            "convert_hf_to_gguf.py of llama.cpp first", path, source->path);
 }
 

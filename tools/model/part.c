@@ -87,7 +87,7 @@ static int check_file(const struct part *part, const char *name, const json_t *b
 	int fd;
 
 	if (!is_plain(name) || !json_is_integer(bytes))
-		return fail(error, EXIT_INPUT, "%s/" PART_FILE ": lists '%s', which is no name of a file beside it",
+		return fail(error, EXIT_INPUT, "%s/" PART_FILE ": lists '%s', which is not the name of a file beside it",
 		            part->directory, name);
 	char *path = directory_member(part->directory, name);
 	if (path == NULL)
@@ -139,7 +139,7 @@ int part_read(struct part *part, const char *directory, struct error *error)
 	/* Of a directory that is not there the name is wrong, not what is in it. */
 	const bool no_part = path != NULL && access(directory, F_OK) == 0 && access(path, F_OK) != 0 && errno == ENOENT;
 	int code = path == NULL ? fail_memory(error)
-	           : no_part    ? fail(error, EXIT_INPUT, "%s: is no part of a model: it has no " PART_FILE ", which mxfp quantize and convert "
+	           : no_part    ? fail(error, EXIT_INPUT, "%s: is not a part of a model: it has no " PART_FILE ", which mxfp quantize and convert "
 	                               "--part writes", directory)
 	                        : json_read(descriptor_open, path, PART_BYTES_MAX, &part->json, error);
 	if (code == EXIT_OK && !take(part))

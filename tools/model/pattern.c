@@ -48,7 +48,7 @@ static int compile(struct pattern *pattern, const char *where, struct error *err
 	if (problem == PCRE2_ERROR_NOMEMORY)
 		return fail_memory(error);
 	pcre2_get_error_message(problem, why, sizeof why);
-	return fail(error, EXIT_USAGE, "%s '%.200s': no regular expression, at byte %zu after '%s': %s", where,
+	return fail(error, EXIT_USAGE, "%s '%.200s': not a regular expression, at byte %zu after '%s': %s", where,
 	            pattern->text, (size_t)at, regex_prefix, (const char *)why);
 }
 

@@ -335,7 +335,7 @@ static int read_tensor_scale(struct quantized *q, bool tells_faults, struct erro
 	int code = file_read(file, scale, 0, &q->tensor_scale, sizeof q->tensor_scale, error);
 	dtype_swap(DTYPE_F32, &q->tensor_scale, sizeof q->tensor_scale);
 	if (code == EXIT_OK && !tells_faults && (!isfinite(q->tensor_scale) || (q->tensor_scale == 0 && q->choice.layout->divides)))
-		code = fail_tensor(error, file->path, scale->name, "is %g, which is no tensor scale; write the file again", (double)q->tensor_scale);
+		code = fail_tensor(error, file->path, scale->name, "is %g, which is not a valid tensor scale; write the file again", (double)q->tensor_scale);
 	return code;
 }
 

@@ -235,7 +235,7 @@ int scaled_read_scales(float **numbers, const struct scaled *s, uint64_t first, 
 	}
 	for (size_t i = 0; i < n && code == EXIT_OK; i++)
 		if (!isfinite(scales[i]))
-			code = fail_tensor(error, s->scales_file->path, s->scales.name, "element %" PRIu64 " is %s, and no scale; give the "
+			code = fail_tensor(error, s->scales_file->path, s->scales.name, "element %" PRIu64 " is %s, which is not a scale; give the "
 			                   "model that it was made from", first * s->grid_cols + i, isnan(scales[i]) ? "NaN" : "Inf");
 	free(bytes);
 	if (code != EXIT_OK) {

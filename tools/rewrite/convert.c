@@ -248,7 +248,7 @@ static int check_factor(const struct convert_entry *entry, struct error *error)
 
 	if (!mxfp_format_get_info(q->choice.form->format)->tensor_scale || part == NULL || block_factor_is_valid(&factor))
 		return EXIT_OK;
-	return fail_tensor(error, q->files[LAYOUT_TENSOR_SCALE]->path, part->name, "is %g, which is no tensor scale; write the file again",
+	return fail_tensor(error, q->files[LAYOUT_TENSOR_SCALE]->path, part->name, "is %g, which is not a valid tensor scale; write the file again",
 	                   (double)factor.scale);
 }
 
@@ -259,7 +259,7 @@ static const char *refuses_rows(const struct convert_entry *entry)
 
 	if (q->cols % layout_unit(&entry->choice) == 0 || q->cols % layout_unit(&q->choice) != 0)
 		return NULL;
-	return "its rows are no whole blocks of the format";
+	return "its rows are not whole blocks of the format";
 }
 
 static int plan_codes(struct convert_plan *plan, struct convert_entry *entry, const struct file *file,

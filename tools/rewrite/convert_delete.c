@@ -34,7 +34,7 @@ int convert_sources_begin(struct convert_sources *sources, const struct convert_
 	if (code != EXIT_OK || (!s->delete_sources && !any))
 		return code;
 	if (any && !s->resume)
-		return fail(error, EXIT_USAGE, "%s: is of a run that was stopped, and has the only copy of shards that are deleted; --resume "
+		return fail(error, EXIT_USAGE, "%s: belongs to a run that was stopped, and has the only copy of shards that are deleted; --resume "
 		            "continues it", sources->kept);
 	if (s->resume)
 		code = partial_clean(&(struct partial_target){.path = s->out, .as_file = convert_makes_file(s), .force = s->force}, complete, error);
@@ -65,7 +65,7 @@ int convert_check_delete(const struct convert_plan *plan, struct error *error)
 	if (!s->delete_sources)
 		return EXIT_OK;
 	if (!model->is_directory || !model->has_index)
-		return fail(error, EXIT_USAGE, "%s: %s is no directory of shards with an index, of which one after the other could go; leave it out", option,
+		return fail(error, EXIT_USAGE, "%s: %s is not a directory of shards with an index, which could be deleted one by one; leave it out", option,
 		            s->in);
 	if (convert_makes_file(s))
 		return fail(error, EXIT_USAGE, "%s: %s is one file, which is whole only at the end; name a directory, or leave it out", option, s->out);

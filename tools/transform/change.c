@@ -122,7 +122,7 @@ int change_read(const struct change *c, size_t first, size_t n, float *x, uint64
 	if (code == EXIT_OK)
 		code = elements_read(c->file, c->source, (uint64_t)first * c->cols, x, elements, error);
 	if (code == EXIT_OK)
-		code = check_finite(c, first, x, elements, "is NaN or Inf; mend the model", error);
+		code = check_finite(c, first, x, elements, "is NaN or Inf; repair the model", error);
 	for (size_t i = 0; before != NULL && i < elements; i++)
 		before[i] = x[i];
 	for (size_t i = 0; i < n && code == EXIT_OK; i++)

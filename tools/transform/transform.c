@@ -326,7 +326,7 @@ static int choose_rotation(struct planning *p, size_t *size, size_t n, const cha
 	if (asked == 0 && *size == 1)
 		return fail(p->error, EXIT_INPUT, "%s: %s is %zu, which is odd, so no Hadamard matrix rotates it", p->shape.path, what, n);
 	if (asked > *size)
-		return fail(p->error, EXIT_INPUT, "%s: %s is %zu, of which --rotation-size %" PRIu64 " is no divisor; %zu is the largest",
+		return fail(p->error, EXIT_INPUT, "%s: %s is %zu, which --rotation-size %" PRIu64 " does not divide; %zu is the largest divisor",
 		            p->shape.path, what, n, asked, *size);
 	if (asked > 0)
 		*size = (size_t)asked;
