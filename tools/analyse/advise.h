@@ -35,7 +35,7 @@ struct advice {
 	const struct layout *layout;
 	const struct measure_options *options;
 	bool pad_tail;             /* layers whose rows are not whole blocks, too */
-	const char *activations;   /* that a recipe asks for; NULL: it says nothing of them */
+	const char *activations;   /* what a recipe asks for; NULL: nothing */
 	const double *costs;       /* [unit][variant]: errors to choose by; NULL: those of the weights */
 	size_t n_layers;
 	size_t n_left_out, n_refused; /* rows that are not whole blocks; what loaders of the layout do not take quantized */

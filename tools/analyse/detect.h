@@ -95,8 +95,9 @@ double detect_nearness(const struct detect_score *score);
 struct detect_group {
 	const struct detect_ways *ways;
 	bool exact;                    /* the living ways made every tensor */
-	size_t n_tensors, n_own_scale; /* of these, with the tensor scale that their own largest magnitude gives, */
-	size_t n_squares;              /* and with squares of 32 x 32, as the metadata say */
+	size_t n_tensors;
+	size_t n_own_scale;            /* tensors whose tensor scale follows from their own largest magnitude */
+	size_t n_squares;              /* tensors with squares of 32 x 32 by the metadata */
 	const char *first;             /* name of its first tensor, of the source model */
 	struct detect_result result;
 };

@@ -30,10 +30,10 @@ struct input {
 	int unit;                   /* of a file's numbers: 0, unless products of ordinary weights could leave the range of
 	                               binary32, which would say more about the unit than about the numbers */
 	struct mxfp_matrix exact;   /* f32 */
-	unsigned n_quantized;       /* 1; or n_kinds where every kind has a tensor scale of its own: */
+	unsigned n_quantized;       /* of the next member: 1, or n_kinds if each kind has its own tensor scale */
 	struct mxfp_matrix quantized[N_ACTIVATION_KINDS];
-	float *x;                   /* what they point at */
-	uint8_t *codes;             /* and the scales behind them, of one matrix after the other */
+	float *x;                   /* the numbers of `exact` */
+	uint8_t *codes;             /* codes and then scales of each of `quantized` */
 	struct stats stats[N_ACTIVATION_KINDS]; /* quantized against exact activations, token by token, as the file has them */
 };
 

@@ -70,8 +70,8 @@ struct solver {
 	struct step *steps;
 	size_t n_steps;
 	double price, best, tolerance; /* of a byte; error of the best choice so far; of sums */
-	size_t n_open, *open;          /* units with several options left, */
-	uint64_t unit;                 /* whose bytes differ by multiples of this */
+	size_t n_open, *open;          /* units with several options left */
+	uint64_t unit;                 /* bytes of open units differ by multiples of it */
 	struct rest *rests;            /* one more */
 	size_t n_states, n_nodes, nodes_capacity;
 	struct state *states, *merged;

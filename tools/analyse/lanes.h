@@ -24,8 +24,8 @@ struct lanes_elements {
 	bool noise_only; /* signal and noise are all that is wanted */
 	const float *source, *measured[LANES_MAX];
 	double signal[LANES_MAX], noise[LANES_MAX], sum_measured[LANES_MAX], product[LANES_MAX], max_absolute[LANES_MAX];
-	double limit[LANES_MAX]; /* what no relative error was above, or a little less: */
-	int64_t above[LANES_MAX], flushed[LANES_MAX]; /* whether some element is above it, and how many are flushed */
+	double limit[LANES_MAX]; /* no relative error was above it, or above a little more */
+	int64_t above[LANES_MAX], flushed[LANES_MAX]; /* whether some element is above the limit; elements flushed */
 	uint32_t relative[LANES_MAX][N_ERROR_BINS];
 };
 

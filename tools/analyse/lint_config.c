@@ -33,7 +33,7 @@ struct config_check {
 	struct module_list targets;   /* names of modules; without any, every linear one is meant */
 	bool targets_classes;     /* so too with the name of a class */
 	bool by_scales;           /* loaders go by scales, and no list says what is not quantized */
-	bool lists_optional;      /* or know it without a list */
+	bool lists_optional;      /* loaders know what is not quantized without a list */
 	struct module_name module;
 };
 

@@ -22,8 +22,8 @@
 #include "mxfp/version.h"
 
 static const struct {
-	mend_decider *decide; /* NULL: never mended, for this reason: */
-	const char *why;
+	mend_decider *decide; /* NULL: never mended */
+	const char *why;      /* why never */
 } rows[N_LINT_CHECKS] = {
 #define FIX(id, mender, what) [LINT_##id] = {mend_##mender, NULL},
 #define LEFT(id, why) [LINT_##id] = {NULL, why},

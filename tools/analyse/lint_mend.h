@@ -18,11 +18,11 @@ struct mend {
 	const struct file *file;       /* in whose place it is written */
 	const struct tensor *source;   /* NULL: it is added */
 	struct tensor target;          /* name, dtype, shape */
-	const unsigned char *value;    /* all of its bytes; NULL: they are made of the source's: */
+	const unsigned char *value;    /* all of its bytes; NULL: made of the source's by the members below */
 	const uint8_t *map;            /* scales: what each byte becomes; NULL: they stay */
 	size_t order;                  /* codes: their order now, a number in column_order.h plus 1; 0: they stay */
 	enum mend_numbers numbers;     /* scales: numbers, or numbers of bytes, that become bytes */
-	enum mxfp_format scale;        /* of what those are */
+	enum mxfp_format scale;        /* format of the scales */
 };
 
 struct mending {

@@ -178,7 +178,7 @@ enum {
 
 /* The piece in one of the variants that are measured at once. */
 struct quantized_piece {
-	struct mxfp_blocks blocks; /* with these: */
+	struct mxfp_blocks blocks; /* points to codes and scales */
 	uint8_t *codes, *scales;
 	float *decoded;            /* a band */
 };
@@ -191,10 +191,10 @@ struct measuring {
 	struct input input;
 	float amax;
 	uint64_t stream;
-	float *weights, *pruned; /* pruned, and its masks: of the variant at hand, if some is to be */
-	uint8_t *masks;
-	uint64_t n_product_rows, next_product_row; /* rows of the layer whose products are measured, and those before the
-	                                              piece; the piece's: */
+	float *weights, *pruned; /* pruned: scratch of the current variant; unused unless it prunes */
+	uint8_t *masks;             /* likewise */
+	uint64_t n_product_rows;    /* rows of the layer whose products are measured */
+	uint64_t next_product_row;  /* how many of them are before the piece */
 	struct product_rows {
 		size_t n, *items;
 		float *weights;             /* copies, unless all rows are measured */
@@ -203,7 +203,7 @@ struct measuring {
 	struct quantized quantized; /* of options->against */
 	struct quantized_piece pieces[AT_ONCE];
 	double *exact; /* products of the piece, [rows][tokens of every kind] */
-	struct product_memory products; /* and quantized ones: with exact activations and with each quantized matrix */
+	struct product_memory products; /* of quantized weights: with exact and with each kind of quantized activations */
 	uint64_t (*histograms)[N_SCALE_CODES]; /* one a variant */
 };
 
@@ -653,9 +653,9 @@ int measure_layer(struct layer *layer, const struct measure_options *options, st
 enum { BATCH = 256, FEW_LAYERS = 4 };
 
 struct batch {
-	struct measure_options options;     /* of each layer: one thread, and bytes read go here: */
+	struct measure_options options;     /* of each layer: one thread, bytes read added to `bytes` */
 	const struct measure_options *outer;
-	_Atomic uint64_t bytes;             /* that were not told yet */
+	_Atomic uint64_t bytes;             /* read, and not told to `outer` yet */
 	atomic_flag telling;
 	struct layer layers[BATCH];
 	int codes[BATCH];

@@ -50,8 +50,8 @@ bool variant_same_format(const struct variant *a, const struct variant *b);
 
 /* Bytes that weights take. */
 struct variant_storage {
-	size_t codes, masks, scales; /* codes: of the dense matrix, */
-	size_t kept;                 /* and of those, the ones that are kept */
+	size_t codes, masks, scales; /* codes: of the dense matrix */
+	size_t kept;                 /* codes that sparsity keeps */
 };
 
 /* Of rows x cols weights in a variant; raises each of `most` to what that is. False on overflow. */

@@ -30,8 +30,8 @@
 struct calibrate_settings {
 	const char *in, *out;
 	const struct trial *trial;            /* it quantizes */
-	const struct token_sequences *tokens; /* windows, which run one by one; */
-	const struct file *inputs;            /* or NULL, and inputs of layers */
+	const struct token_sequences *tokens; /* windows, run one by one; NULL: calibrate on `inputs` */
+	const struct file *inputs;            /* inputs of layers; NULL: calibrate on `tokens` */
 	double damping;
 	unsigned threads;
 	uint64_t memory_bytes;                /* the most to use; 0: no limit */
@@ -43,16 +43,17 @@ struct calibrate_row {
 	char *name;
 	size_t layer, rows, cols;
 	size_t matrices, pooled; /* how many it has, and those of them that took the tokens of all experts */
-	size_t tokens;           /* that statistics are of: of several, the fewest */
+	size_t tokens;           /* in its statistics; of several matrices, the fewest */
 	char format[TRIAL_TEXT];
 	struct compensation done;
 };
 
 /* What was done; calibrate_free() releases it. */
 struct calibration {
-	size_t n_tokens, n_rows, n_kept; /* tensors that stay as they are, */
-	size_t n_left;                   /* and those of them that mxfp quantize would quantize, */
-	const char **left;               /* of a file of inputs with their names, of the model */
+	size_t n_tokens, n_rows;
+	size_t n_kept;                   /* tensors that stay as they are */
+	size_t n_left;                   /* of those kept, the ones that mxfp quantize would quantize */
+	const char **left;               /* their names, of the model; of a file of inputs only */
 	size_t n_pooled;                 /* matrices that took the tokens of all experts */
 	struct calibrate_row *rows;
 	struct carry carry;

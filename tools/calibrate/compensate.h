@@ -83,17 +83,16 @@ struct compensate_grid {
 };
 
 /*
- * Makes the amax, by a few units in its last place, what the tensor scale that comes from it holds as the largest number: a
- * tensor whose largest is that has this tensor scale again. No such number: false, which was not seen but for an amax near the
- * ends of binary32.
+ * Moves amax by a few ulps to the largest number representable under its own tensor scale, so that quantizing again gives that scale
+ * again. False if there is none, which was seen only of an amax near the ends of binary32.
  */
 bool compensate_hold(struct compensate_grid *grid);
 
 /*
- * Replaces w by numbers that the format holds exactly, and, in NVFP4, that the recipe makes the same numbers of again: the
- * tensor scale stays as the weight from which it comes becomes the amax of the grid, which compensate_hold() has made, and a
- * block's scale as it is what its largest number gives. With a sparsity no group has more numbers than it keeps, and all zeros are
- * +0. Adds what it did to *done. EXIT_MEMORY, signals.
+ * Replaces w by numbers that the format holds exactly, and that quantizing to NVFP4 by the recipe leaves as they are. The tensor
+ * scale is kept because the weight that determines it is rounded to grid->amax, which is compensate_hold()'s; a block's scale, because
+ * its largest element determines it. With a sparsity no group keeps more numbers than it may, and all zeros are +0. Adds what it did
+ * to *done. EXIT_MEMORY, signals.
  */
 int compensate(float *w, size_t rows, size_t cols, const float *factor, const struct compensate_grid *grid,
                struct compensation *done, const struct mxfp_exec *exec, struct error *error);

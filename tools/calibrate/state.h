@@ -32,7 +32,7 @@ struct state_weight {
 	bool divides;           /* as of struct mxfp_blocks */
 	bool narrow;            /* the tensor's own dtype holds all of its numbers */
 	bool pooled;            /* calibrated by the tokens of all experts */
-	size_t tokens;          /* that its statistics are of */
+	size_t tokens;          /* in its statistics */
 	struct compensation done;
 	uint64_t at;            /* of its codes in the file, which the scales follow */
 };
@@ -51,7 +51,7 @@ struct state {
 	uint64_t file_bytes;
 };
 
-/* What a run would write: whether a matrix, without its place in a file, can be of it; and whether layers have no states. */
+/* What this run writes: tells whether a stored matrix belongs to it, and whether layers keep states. */
 struct state_plan {
 	bool stateless;
 	bool (*fits)(const void *context, const struct state_weight *weight);

@@ -14,8 +14,8 @@ enum { BENCH_SOURCES_MAX = 16 };
 struct bench_sources {
 	size_t n;
 	struct bench_gemm_source items[BENCH_SOURCES_MAX];
-	char *names[BENCH_SOURCES_MAX];    /* that `items` points at, ... */
-	float *numbers[BENCH_SOURCES_MAX]; /* ... or NULL for those of the caller */
+	char *names[BENCH_SOURCES_MAX];    /* owns the names of `items` */
+	float *numbers[BENCH_SOURCES_MAX]; /* owns the numbers of `items`; NULL: the caller's */
 };
 
 /*

@@ -5,7 +5,7 @@
 
 #include "speed.h"
 
-enum { BYTES_MAX = 1 << 28 }; /* that are read, of a model with more: more than most caches hold */
+enum { BYTES_MAX = 1 << 28 }; /* read at most: more than most caches hold */
 
 void profile_add_limits(struct profile *profile, unsigned threads)
 {

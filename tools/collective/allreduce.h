@@ -43,7 +43,7 @@ double allreduce_max_absolute(const struct allreduce_errors *errors);
 /* One payload. */
 struct allreduce_row {
 	enum mxfp_format format;
-	uint64_t bytes;           /* that a rank sends in a step, the most of any */
+	uint64_t bytes;           /* sent in a step by the rank that sends most */
 	struct allreduce_errors step, total; /* of the results of all steps, each against its sum, and of their sums */
 	double seconds;           /* of a step on the slowest rank, on average, after one that is not timed; without
 	                             processes: of all ranks' work */

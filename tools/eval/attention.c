@@ -9,8 +9,7 @@
 #include "eval/network_parts.h"
 #include "mxfp/attention.h"
 
-/* Softmax, and keys and values that come from memory, take the time of so many operations each: of one token, the second thread
-   pays from some 30 keys on. */
+/* Cost of softmax and of loading K and V, in multiply-adds. For one token a second thread pays from 30 keys on. */
 enum { LIKE_OPERATIONS = 32 };
 
 /* Numbers of a layer in a slot. */

@@ -19,7 +19,7 @@ struct corpus_options {
 	const char *tokens, *text; /* at most one of them */
 	const char *tokenizer;     /* NULL: the model's */
 	uint64_t context;          /* CORPUS_ALL: as many as the model has positions, but not more than is usual */
-	uint64_t sequences;        /* that are taken, of one sequence its windows; CORPUS_ALL: all */
+	uint64_t sequences;        /* taken; of a single sequence, windows; CORPUS_ALL: all */
 };
 
 /* Has it take a file, by its name: tokens of token_file.h, or a text. */

@@ -41,8 +41,8 @@ struct evaluate_result {
 	const char *path;     /* of the model, or of saved logits */
 	bool loaded;          /* the next two are known */
 	struct network_size size;
-	uint64_t quantized;   /* matrices in a block format, */
-	struct stays stays;   /* and those that stay as they are stored, of a run that quantizes */
+	uint64_t quantized;   /* matrices in a block format */
+	struct stays stays;   /* matrices that a run that quantizes leaves as stored */
 	struct score_summary summary;
 	struct profile profile;    /* without scores of parts; done NULL: it was not asked for */
 };
@@ -176,8 +176,8 @@ struct evaluate_generation {
 	struct token_sequences tokens;        /* the prompt and what was added */
 	char *text;                           /* of these */
 	size_t n_text;
-	struct evaluate_result result;        /* without scores; its profile is that of the prompt, */
-	struct profile added;                 /* and this of what was added */
+	struct evaluate_result result;        /* without scores; profile: of the prompt */
+	struct profile added;                 /* profile of what was added */
 };
 
 /* Runs a model until it has added n tokens, or its tokenizer's EOS. evaluate_generation_free() follows in any case. As

@@ -39,8 +39,8 @@ struct mixtures {
 	double *costs;                    /* the means; HUGE_VAL: NaN */
 	size_t n;
 	size_t made;                      /* the best result that a command makes; 0: none */
-	const char *command;              /* that makes it */
-	struct mixture items[MIXTURES_MAX]; /* that were run: result i + 1 of the evaluation, after the base, is of item i */
+	const char *command;              /* makes the best; NULL: none */
+	struct mixture items[MIXTURES_MAX]; /* result i + 1 of the evaluation, after the base, is of item i */
 };
 
 /* Makes the trials, which checks the options. EXIT_USAGE, EXIT_MEMORY. */

@@ -21,7 +21,7 @@ struct network; /* a model in memory */
 
 struct network_options {
 	const struct quantize_plan *plan; /* how weights are quantized while they are read; NULL: they stay as stored */
-	bool (*keeps)(void *context, const char *tensor); /* which of these stay as stored all the same; NULL: none */
+	bool (*keeps)(void *context, const char *tensor); /* tensors of `plan` that stay as stored; NULL: none */
 	void *keeps_context;
 	enum mxfp_format activations;     /* what the inputs of products with quantized weights become;
 	                                     OPTION_FORMAT_NONE: f32 as they are */

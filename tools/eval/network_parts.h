@@ -39,7 +39,7 @@ struct linear {
 };
 
 struct expert {
-	struct linear gate, up;        /* or in `gate` both, row by row in turns: gate_up of gpt-oss */
+	struct linear gate, up;        /* gate_up of gpt-oss: both in `gate`, rows interleaved */
 	struct linear down;
 };
 
@@ -155,8 +155,8 @@ void *scratch_take(struct network *network, enum scratch_id id, size_t bytes);
 /* Adds what has passed since `begun`, of clock_seconds(), to a kind of work of the layer that runs. */
 void work_end(struct network *network, enum network_work work, double begun);
 
-/* On which threads work of so many operations runs, a byte that is read counting as ten: on one if waking others takes as
-   long, and far longer while other programs run. */
+/* One thread if the work is shorter than waking others, which takes far longer while other programs run; else all. A byte read
+   counts as ten operations. */
 const struct mxfp_exec *work_exec(const struct network *network, double operations);
 
 struct result {

@@ -17,7 +17,7 @@ struct profile_limits {
 };
 
 struct profile {
-	size_t tokens;             /* that were run */
+	size_t tokens;             /* run */
 	double started;            /* clock_seconds() */
 	double wall, load;         /* seconds of all, and of them for weights to be read, quantized and packed */
 	uint64_t bytes;            /* of weights in memory */

@@ -18,9 +18,10 @@
 /* One prediction. */
 struct score {
 	double nll;             /* -ln p(token) */
-	double base_nll;        /* the rest beside a base: the same of the base, */
-	double divergence;      /* Kullback-Leibler: sum of p_base ln(p_base / p), at least 0; Inf if p alone is 0 somewhere, */
-	double change;          /* p(token) - p_base(token), */
+	/* Beside a base: */
+	double base_nll;        /* -ln p_base(token) */
+	double divergence;      /* Kullback-Leibler: sum of p_base ln(p_base / p), at least 0; Inf if p alone is 0 somewhere */
+	double change;          /* p(token) - p_base(token) */
 	bool agrees;            /* whether both find the same token most probable; of equal logits the first counts */
 };
 

@@ -11,7 +11,7 @@
 struct spm {
 	const struct vocabulary *vocabulary;
 	const float *scores; /* by id */
-	const char *text;    /* that the symbols are of */
+	const char *text;    /* the symbols are parts of it */
 };
 
 /* Merges the symbols, which are parts of the text. EXIT_MEMORY. */

@@ -17,7 +17,7 @@ enum tokenizer_end { TOKENIZER_END_BY_FILE, TOKENIZER_END_WITHOUT, TOKENIZER_END
 struct tokenizer_config {
 	json_t *json;                /* NULL: there is no such file */
 	const char *class;           /* "LlamaTokenizer", without Fast; "" if it does not say */
-	bool counts;                 /* with this class, `bos` and `eos` do */
+	bool counts;                 /* transformers goes by `bos` and `eos` with this class */
 	enum tokenizer_end bos, eos;
 	const char *bos_token, *eos_token; /* NULL: none is known */
 };

@@ -735,7 +735,7 @@ static const char *find_mark(const struct hf *hf)
 struct text_end {
 	const char *key;          /* add_bos_token */
 	enum tokenizer_end said;
-	const char *token;        /* that stands there; NULL: none is known */
+	const char *token;        /* the token at that end; NULL: none is known */
 	uint32_t *ids;            /* by tokenizer.json */
 	size_t *n;
 };

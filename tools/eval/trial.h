@@ -42,7 +42,7 @@ struct trial_options {
 	const char *activations;      /* the same; they count where a NAME says nothing of activations */
 	const char *sparsity;         /* NULL: not given, or as the recipe says */
 	enum mxfp_format weights;     /* OPTION_FORMAT_NONE: not given */
-	bool has_rule, has_nvfp4_recipe, has_block; /* whether these are given: */
+	bool has_rule, has_nvfp4_recipe, has_block; /* whether rule, nvfp4_recipe, squares are given */
 	int rule, nvfp4_recipe, activation_rule;
 	bool squares;                 /* of MX weights: 32 rows share scales */
 	const struct select *select;  /* compiled; it must stay */

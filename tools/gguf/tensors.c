@@ -38,8 +38,8 @@ struct planning {
 	const struct model *model;
 	const struct shape *shape;
 	bool allow_rounding;
-	const struct role_model *role_model; /* of what is made in the way back, */
-	struct layout_facts *facts;          /* and what is to be said of it; NULL: a GGUF file is made */
+	const struct role_model *role_model; /* on the way back: of the directory that is made */
+	struct layout_facts *facts;          /* on the way back: for its config.json; NULL: a GGUF file is made */
 	bool *used; /* of each tensor in model->by_name */
 	size_t room; /* in tensors->entries */
 	struct error *error;
@@ -48,8 +48,8 @@ struct planning {
 /* How a tensor is put together. */
 struct want {
 	enum tensor_id id;
-	enum tensor_id gguf;  /* that it is there called by */
-	int gguf_name;        /* which of the names of that id */
+	enum tensor_id gguf;  /* its name in GGUF */
+	int gguf_name;        /* which of that id's names */
 	size_t layer;
 	uint64_t rows, cols;  /* of a matrix in the output */
 	size_t matrices;      /* 0: it is a matrix, not one of several */

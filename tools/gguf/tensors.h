@@ -42,8 +42,8 @@ enum tensors_kind {
 struct tensors_entry {
 	enum tensors_kind kind;
 	struct tensor output;           /* of codes: as it was before it was quantized, in the way back */
-	struct layout_choice choice;    /* TENSORS_CODES: how they are held, */
-	struct tensor parts[N_LAYOUT_PARTS]; /* and in which tensors; the tensor scale is an entry of its own */
+	struct layout_choice choice;    /* TENSORS_CODES: layout and form */
+	struct tensor parts[N_LAYOUT_PARTS]; /* TENSORS_CODES: the tensors; the tensor scale is an entry of its own */
 	size_t n_sources;               /* 1, or one for each matrix, or those in turns */
 	struct tensors_source *sources; /* in the arena */
 	uint64_t rows, cols;            /* of the output as one matrix */

@@ -16,7 +16,7 @@
 
 /* The numbers of a quantized tensor. */
 struct decoded {
-	struct tensor_decoder decoder; /* which reads this struct, of which it is the first member */
+	struct tensor_decoder decoder; /* first: a decoder reads the struct that begins with it */
 	struct quantized quantized;
 	struct tensor parts[N_LAYOUT_PARTS]; /* as the files hold them: quantized.parts point to them */
 	struct tensor *codes, numbers;       /* in the file, which become these */

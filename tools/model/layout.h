@@ -153,7 +153,7 @@ struct layout {
 	const char *method;
 	bool unnamed_method; /* config.json does not name it */
 	bool by_scales;      /* its programs take what has scales for quantized, and no list of modules */
-	bool lists_optional; /* or know by themselves which, where there is no list */
+	bool lists_optional; /* its programs know what is not quantized without a list */
 	const char *twin;    /* a second key of config.json with the same section; NULL: none */
 	bool one_expert_each; /* its programs take what is ROLE_SEQUENTIAL so, quantized or not */
 	bool expressions; /* lists of modules may have regular expressions, after "re:" */

@@ -22,9 +22,9 @@ struct layout_group {
 struct layout_facts {
 	const struct layout *layout;
 	const struct role_model *role_model; /* of the model that it is made from */
-	enum mxfp_format activations; /* that they are quantized to when the model runs, or OPTION_FORMAT_NONE */
+	enum mxfp_format activations; /* their format when the model runs; OPTION_FORMAT_NONE: as they are */
 	bool input_scales;            /* the files have tensor scales of activations */
-	bool pre_quant_scales;        /* and LAYOUT_PRE_QUANT_SCALE */
+	bool pre_quant_scales;        /* the files have LAYOUT_PRE_QUANT_SCALE */
 	json_t *cache;                /* how keys and values are quantized, as layout_cache_read() tells it; NULL: not */
 	size_t n_groups;
 	struct layout_group groups[LAYOUT_GROUPS_MAX];

@@ -69,7 +69,7 @@ struct listing {
 	void *context;
 	struct error *error;
 	bool plain;        /* no tensor can be quantized */
-	uint32_t formats;  /* that its configuration states, as bits 1 << format; 0: none */
+	uint32_t formats;  /* stated by its configuration, as bits 1 << format; 0: none */
 	bool any_format;   /* it says that weights are quantized, and not to what */
 	struct owner *owners; /* by the addresses of tensors, each the last that was looked at; NULL: none are kept */
 	size_t n_owners;      /* 2^n */

@@ -42,9 +42,8 @@ struct model_output {
 /* Refuses an output that is a model's directory or one of its files, index and config included. EXIT_USAGE. */
 int model_output_check_apart(const struct model *source, const char *path, struct error *error);
 
-/* Refuses an output `path` that nothing would load: a GGUF file of a model that is none, which lacks names and key-values
-   that its readers want, and a directory of a GGUF file, whose names of tensors are not those of a config.json.
-   EXIT_USAGE. */
+/* Refuses an output `path` that nothing would load: a GGUF file made from a model in another format, which lacks the keys that
+   readers require, and a directory made from a GGUF file, whose tensors have the names of llama.cpp. EXIT_USAGE. */
 int model_output_check_source(const struct model *source, const char *path, struct error *error);
 
 /* To say of a quantized model that is one file, which its layout would describe in a config.json. */

@@ -76,7 +76,7 @@ struct search {
 	const struct file *stated_by; /* NULL: no file yet */
 	struct quantized found; /* the first that fits, or the one that fits what is stated */
 	bool ambiguous;         /* several fit that mean different numbers */
-	struct quantized broken; /* with codes that only a quantized tensor has, though nothing fits */
+	struct quantized broken; /* nothing fits, though only a quantized tensor has such codes */
 };
 
 /* Finds the part of a form that is named in one way, once for all forms that name one so. */

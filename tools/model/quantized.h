@@ -25,8 +25,7 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 int quantized_owner(struct quantized *quantized, const char **name, const struct model *model,
                     const struct tensor *tensor, struct arena *arena, struct error *error);
 
-/* Whether any tensor of the model is such a part, or in ggml's Q8_0, which decode.h reads too, or has a decoder. As
-   quantized_find(). */
+/* Whether any tensor of the model is quantized, Q8_0 and what has a decoder included. As quantized_find(). */
 int quantized_any(const struct model *model, bool *any, struct error *error);
 
 /* Refuses a model without one: EXIT_INPUT. */
@@ -44,7 +43,7 @@ int quantized_read_kept(const struct quantized *quantized, const struct piece *p
                         const struct mxfp_sparse_sizes *size, struct error *error);
 
 /* Reads the codes and scales of the piece, sparse ones expanded, and tells how many bytes that were. EXIT_IO;
-   EXIT_MEMORY; EXIT_INPUT, also for masks that are none. */
+   EXIT_MEMORY; EXIT_INPUT, also for malformed masks. */
 int quantized_read(const struct quantized *quantized, const struct piece *piece, const struct mxfp_blocks *blocks,
                    uint64_t *n_bytes, struct error *error);
 

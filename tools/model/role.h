@@ -56,7 +56,7 @@ struct role {
 	enum role_habit habit;
 	bool quantized;      /* whether that is ROLE_TAKEN, or what the user said */
 	const char *reason;  /* for that, as a phrase */
-	const char *source;  /* that the row of the table is from */
+	const char *source;  /* of the table's row */
 	const char *unknown; /* what to say of ROLE_UNKNOWN, and what to do about it */
 };
 

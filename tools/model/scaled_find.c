@@ -105,8 +105,8 @@ bool scaled_block(const json_t *value, uint64_t *rows, uint64_t *cols)
 
 /* Blocks that a configuration states. */
 struct stated {
-	bool any, differ;                /* some; several that fit */
-	uint64_t block_rows, block_cols; /* that fits; 0: none does */
+	bool any, differ;                /* any: some are stated; differ: several fit */
+	uint64_t block_rows, block_cols; /* the block that fits; 0: none */
 };
 
 static void take_block(struct stated *stated, const struct scaled *s, uint64_t rows, uint64_t cols)

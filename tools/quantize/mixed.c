@@ -30,7 +30,7 @@ struct rank {
 
 struct mixing {
 	struct quantize_plan *plan;
-	size_t n;                        /* tensors that are quantized: */
+	size_t n;                        /* of entries: tensors that are quantized */
 	struct quantize_entry **entries;
 	struct units units;
 	struct rank *ranks;              /* one per unit */

@@ -31,11 +31,11 @@ struct quantizing {
 	struct mxfp_sparsity sparsity;
 	struct layout_target target;
 	struct ahead *ahead;                  /* NULL: none */
-	uint64_t first_row;                   /* that is read: pieces count rows from it, */
-	size_t skipped_rows;                  /* and so many of them are not for: */
-	struct mxfp_blocks *into;             /* memory for the rows that are read; NULL: a file, which `target` is */
-	bool hashed;                          /* what is read; false for the first of two readings */
-	float amax[TRANSFER_WORKERS];         /* of what each has seen */
+	uint64_t first_row;                   /* the first row read; pieces count from here */
+	size_t skipped_rows;                  /* leading rows read only for the scale of a square */
+	struct mxfp_blocks *into;             /* destination; NULL: the file of `target` */
+	bool hashed;                          /* false for the first of two readings */
+	float amax[TRANSFER_WORKERS];         /* what each worker has seen */
 };
 
 static size_t source_width(const struct quantizing *q)
@@ -53,7 +53,7 @@ static size_t piece_elements(const struct transfer_piece *piece)
 	return piece->piece.rows * piece->piece.cols;
 }
 
-/* Reads `n` bytes of the entry's rows, those of a piece, of which one reading at a time goes on. */
+/* Reads one piece's n bytes. Calls are serialized. */
 static int read_rows(const struct quantizing *q, uint64_t from, void *bytes, size_t n, struct error *error)
 {
 	const struct tensor *source = q->entry->source;

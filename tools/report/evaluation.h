@@ -23,8 +23,8 @@ struct report_evaluation {
 	struct trial base, trial;
 	struct trial trials[EVALUATE_TRIALS - 1];
 	size_t n_trials;
-	const struct trial *ways[EVALUATE_TRIALS + 1]; /* of each result after the base, */
-	bool calibrated[EVALUATE_TRIALS + 1];          /* and whether its weights were chosen on a text */
+	const struct trial *ways[EVALUATE_TRIALS + 1]; /* the trial of each result after the base */
+	bool calibrated[EVALUATE_TRIALS + 1];          /* whether its weights were chosen on a text */
 	struct evaluation evaluation;
 };
 

@@ -24,8 +24,8 @@ struct report_left_out {
 
 /* The least SQNR in dB that weights may have in any variant; -Inf: none is asked for. */
 struct report_limits {
-	double tensor; /* of each tensor, */
-	double total;  /* and of all of them together */
+	double tensor; /* of each tensor */
+	double total;  /* of all tensors together */
 };
 
 /* What is at hand of each tensor that is measured; the rest may be in a record. */
@@ -51,7 +51,7 @@ enum report_kept {
 /* Layers that miss a limit. */
 struct report_missed {
 	size_t n;
-	const struct report_layer *layer; /* the worst, in this variant: */
+	const struct report_layer *layer; /* the worst, in `variant` */
 	struct variant variant;
 	struct stats weights;
 };
@@ -79,14 +79,14 @@ struct report_verdict {
 	enum report_answer answer; /* by the errors of weights */
 	size_t variant;
 	double gaussian;       /* its yardstick; NaN: it has none, or layers have their own */
-	size_t n_broken;       /* layers of nothing but NaN and Inf, */
-	size_t n_non_finite;   /* and of some */
-	size_t n_more;         /* layers that lose more, */
-	double share_more;     /* and have this share of the weights; */
-	size_t n_more_promoted; /* those of them in the larger format, */
-	size_t n_promoted;     /* and with others; 0: it is not worth it */
-	double share_left;     /* of the weights, that lose more and are not in it */
-	double bits, bits_more; /* a weight, then, and than without */
+	size_t n_broken;       /* layers of nothing but NaN and Inf */
+	size_t n_non_finite;   /* layers with some NaN or Inf */
+	size_t n_more;         /* layers that lose more than the format costs */
+	double share_more;     /* their share of the weights */
+	size_t n_more_promoted; /* of these, the ones in the larger format */
+	size_t n_promoted;     /* all layers in the larger format; 0: it is not worth it */
+	double share_left;     /* share of the weights that lose more and are not in the larger format */
+	double bits, bits_more; /* a weight with promotion; how many more than without */
 	bool activations_lose; /* more than normal ones would */
 	const char *sentence, *details;
 	const char *command;   /* to be run next, or NULL */
@@ -99,8 +99,8 @@ struct report {
 	enum report_kept kept;
 	size_t n_layers;
 	struct report_layer *layers;
-	size_t n_covered;        /* layers that there are activations for, */
-	uint64_t input_rows;     /* and the most rows that there are for one */
+	size_t n_covered;        /* layers with activations */
+	uint64_t input_rows;     /* the most rows of activations of a layer */
 	size_t n_skipped;
 	struct report_left_out *skipped;
 	struct report_refused refused[REPORT_LAYOUTS]; /* the default of mxfp quantize, and another */
@@ -112,7 +112,7 @@ struct report {
 	struct report_verdict verdict;
 	const struct report_evaluation *evaluation; /* evaluation.h; NULL: the model is not run */
 	struct arena arena;      /* tensors that are turned, and texts of the verdict */
-	double *sqnr;            /* what the layers point at, */
+	double *sqnr;            /* memory of the layers */
 	bool *zeroed;
 	struct report_records {
 		FILE *file;          /* a temporary one; NULL: in memory */

@@ -18,8 +18,8 @@ struct convert_tally {
 	uint64_t rounded;  /* those that the format does not hold; all others are exact */
 	uint64_t special;  /* of these, those with a NaN or Inf that it does not hold */
 	double error;      /* the largest of a rounded block, as a part of its largest number */
-	uint64_t row, col; /* of the first that is rounded */
-	bool is_special;   /* that one has such a NaN or Inf */
+	uint64_t row, col; /* of the first rounded block */
+	bool is_special;   /* the first rounded block has such a NaN or Inf */
 };
 
 void convert_tally_add(struct convert_tally *sum, const struct convert_tally *tally);

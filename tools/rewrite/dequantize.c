@@ -30,8 +30,8 @@ struct entry {
 	struct quantized quantized; /* BECOMES_CODES */
 	struct tensor output;       /* unless BECOMES_DROPPED */
 	const char *fused;          /* of experts: the tensor that it is a part of; NULL: none */
-	struct decode_place place;  /* there */
-	struct tensor whole;        /* that one, at the first of them; no name: none */
+	struct decode_place place;  /* in `fused` */
+	struct tensor whole;        /* `fused`, at its first part; no name: none */
 };
 
 struct running {

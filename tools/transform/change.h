@@ -17,10 +17,10 @@ struct change {
 	const struct tensor *source;  /* NULL: the tensor stays as it is */
 	const struct file *file;
 	size_t rows, cols;
-	bool ones;                    /* it becomes ones, because other tensors took its numbers; */
-	const float *fold;            /* columns times these, */
+	bool ones;                    /* it becomes ones, because other tensors took its numbers */
+	const float *fold;            /* columns times these */
 	size_t rotated_cols;
-	const float *col_scales;      /* columns times these powers of two, */
+	const float *col_scales;      /* columns times these powers of two */
 	size_t rotated_rows;
 	const float *row_scales;      /* rows times these powers of two */
 };

@@ -30,8 +30,8 @@ struct transform_settings {
 /* What was done; transform_free() releases it. */
 struct transformation {
 	size_t n_left_out;                  /* tensors: scales of activations and caches */
-	size_t n_changed, n_kept, n_scales; /* tensors; powers of two that were chosen, */
-	int least, most;                    /* and their exponents */
+	size_t n_changed, n_kept, n_scales; /* tensors; powers of two that were chosen */
+	int least, most;                    /* exponents of these powers */
 	size_t value_rotation, stream_rotation; /* sizes; 0: none */
 	uint64_t n_rounded;                 /* numbers that powers of two made too small to be exact */
 	bool exact;                         /* all numbers in f32 are what they were, times powers of two */
