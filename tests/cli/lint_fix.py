@@ -197,7 +197,7 @@ fix("caches", code=1, says=["left: it does not say that weights are quantized"])
 config = copy.deepcopy(MX[1])
 del config["quantization_config"]
 write_model("bad", MX[0], config)
-fix("no section", code=1, says=["left: how activations were to be quantized is not to be seen"])
+fix("no section", code=1, says=["left: how activations were to be quantized cannot be told"])
 
 # Scales of inputs.
 inputs = dict(NV[0])
@@ -307,8 +307,8 @@ for (tensors, config), codes in ((MX, "weight_packed"), (QUARK, "weight")):
             write_model("bad", bad, config)
             got = fix("scales as %s in %s" % (kind, dtype), says=["[parts]" if config is MX[1] else "[unknown-layout]", ".weight_scale': %s, numbers from" % dtype, "left 0"])
             same("scales as %s in %s" % (kind, dtype), got, tensors)
-    for what, numbers, said in (("may be both", [128.0, 64.0], "which may be those of e8m0 or of its bytes"), ("are others", [0.3, 0.25], "some are none of e8m0"),
-                                ("are negative", [-0.5, 0.25], "some are none of e8m0"), ("are NaN", [math.nan, 0.25], "some are none of e8m0"), ("are zero", [0.0, 0.25], "some are none of e8m0")):
+    for what, numbers, said in (("may be both", [128.0, 64.0], "which may be those of e8m0 or of its bytes"), ("are others", [0.3, 0.25], "not all are values of e8m0"),
+                                ("are negative", [-0.5, 0.25], "not all are values of e8m0"), ("are NaN", [math.nan, 0.25], "not all are values of e8m0"), ("are zero", [0.0, 0.25], "not all are values of e8m0")):
         bad = dict(tensors)
         t = bad[UP + ".weight_scale"]
         bad[UP + ".weight_scale"] = ("F32", t[1], f32_bytes((numbers * len(t[2]))[:len(t[2])]))

@@ -126,7 +126,7 @@ exits 2 "llama-gguf-split" quantize "$work/f32.gguf" -o "$work/x.gguf" --shard-s
 		"x.weight_scale":{"dtype":"U8","shape":[1,1],"data_offsets":[16,17]}}'
 	repeat 17 0
 } >"$work/packed.safetensors"
-exits 2 "a GGUF file is made from one" dequantize "$work/packed.safetensors" -o "$work/x.gguf"
+exits 2 "a GGUF file is made from another one" dequantize "$work/packed.safetensors" -o "$work/x.gguf"
 exits 2 "x: a GGUF file becomes no model directory, because $work/f32.gguf has the tensor names of llama.cpp; name a .gguf" \
 	quantize "$work/f32.gguf" -o "$work/x"
 exits 2 "x: a GGUF file becomes no model directory" dequantize "$work/mxfp4.gguf" -o "$work/x"

@@ -196,7 +196,7 @@ TEST(bad_headers_are_refused)
 	refuse(W("[1]", "[0,4]") "\n x", 4, "only white space may follow");
 	refuse(W("[1]", "[0,4]") "{}", 4, "only white space may follow");
 	refuse("{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"extra\":1}}", 4, "field 'extra'");
-	refuse("{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "'shape' stands");
+	refuse("{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "'shape' occurs");
 	refuse("{\"w\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "lacks");
 	refuse("{\"__metadata__\":{\"a\":\"1\",\"b\":\"2\",\"\\u0061\":\"1\"}}", 0, "metadata key 'a'");
 	refuse("{\"__metadata__\":{\"a\":1}}", 0, "expected a string");

@@ -140,7 +140,7 @@ static int decide_numbers(struct mending *mending, const struct numbered *found,
 		return code;
 	if (seen.values == seen.bytes) {
 		mend_left(fate, seen.values ? "'%.200s' has numbers from %g to %g, which may be those of %s or of its bytes"
-		                            : "'%.200s' has numbers from %g to %g, some of which are not numbers of %s", found->scales->name, seen.least,
+		                            : "'%.200s' has numbers from %g to %g, and not all are values of %s", found->scales->name, seen.least,
 		          seen.most, info->name);
 		return EXIT_OK;
 	}
