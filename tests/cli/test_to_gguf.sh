@@ -139,7 +139,7 @@ exits 3 "scores': are the same for tokens that merges make" convert "$work/equal
 exits 3 "'llama-bpx' is not known as the pre_tokenizer" convert "$work/pre.gguf" -o "$work/back/oss"
 exits 3 "merges': element 0 is not UTF-8 without NUL" convert "$work/bytes.gguf" -o "$work/back/oss"
 exits 3 "names 'tool', whose template is not there" convert "$work/tool.gguf" -o "$work/back/oss"
-exits 3 "bos_token_id': is no token" convert "$work/bos.gguf" -o "$work/back/oss"
+exits 3 "bos_token_id': is not a token" convert "$work/bos.gguf" -o "$work/back/oss"
 check "an output of what was refused" test ! -e "$work/back/oss" -a ! -e "$work/back/oss.partial" -a ! -e "$work/back/oss.gguf"
 
 # What llama.cpp would compute otherwise, and what it has no place for, is refused, and nothing is written.

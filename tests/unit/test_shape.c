@@ -126,9 +126,9 @@ TEST(a_key_that_may_change_numbers_is_refused)
 		{"mistral", ", \"num_key_value_heads\": 2, \"sliding_window\": 0", "sliding_window: is 0"},
 		{"qwen2", ", \"num_key_value_heads\": 2, \"layer_types\": [\"sliding_attention\", \"full_attention\", "
 		 "\"sliding_attention\", \"full_attention\"]", "layer_types: has sliding_attention, and there is no window"},
-		{"gpt_oss", ", \"num_key_value_heads\": 2, \"experts_per_token\": 2", "experts_per_token: is another number"},
+		{"gpt_oss", ", \"num_key_value_heads\": 2, \"experts_per_token\": 2", "experts_per_token: differs from"},
 		{"gpt_oss", ", \"num_key_value_heads\": 2, \"num_local_experts\": 8, \"num_experts\": 4",
-		 "num_experts: is another number"},
+		 "num_experts: differs from"},
 		{"gpt_oss", ", \"num_key_value_heads\": 2, \"swiglu_alpha\": 1.0", "swiglu_alpha: is not 1.702"},
 	};
 	struct shape shape;
