@@ -346,7 +346,7 @@ refused '{"hidden_size": -1}' 'hidden_size is not a whole number'
 refused '{"hidden_size": 1048577}' 'hidden_size is not a whole number'
 refused '{"hidden_size": 99999999999999999999}' 'config.json'
 refused '{"hidden_size": 64, "hidden_size": 64}' 'config.json'
-refused '{"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 3, "intermediate_size": 64}' 'no multiple'
+refused '{"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 3, "intermediate_size": 64}' 'not a multiple'
 refused '{"hidden_size": 64, "num_attention_heads": 1048576, "head_dim": 2, "intermediate_size": 64}' 'is above 1048576'
 config '{"hidden_size": 1048576, "num_attention_heads": 1048576, "head_dim": 1, "intermediate_size": 1048576}'
 exits 2 "is out of range or overflows" engine --layer "$work/model" --batch 16777216
