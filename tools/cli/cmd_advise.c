@@ -105,8 +105,8 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary of these texts: tokenizer.json, a GGUF file or that of llama2.c "
 		 "(default: the model's)", &s->corpus.tokenizer},
 		{"context", 0, OPTION_UNSIGNED, "N", "cut sequences into windows of at most this many tokens", &s->corpus.context},
-		{"skip", 0, OPTION_UNSIGNED, "N", "leave out the first predictions of each window", &s->skip},
-		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first sequences, of a text windows", &s->corpus.sequences},
+		{"skip", 0, OPTION_UNSIGNED, "N", "do not score the first N predictions of each window", &s->skip},
+		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first N sequences, or windows of a text", &s->corpus.sequences},
 		{"activations", 'a', OPTION_STRING, "FORMAT|none", "quantize the inputs of products with quantized weights (default: as "
 		 "mxfp quantize)", &s->activations},
 		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of MX activations", &s->activation_rule},

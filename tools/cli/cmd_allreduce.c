@@ -67,9 +67,9 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 	const struct option_spec options[] = {
 		{"payload", 0, OPTION_LIST, "FORMAT|f32|bf16",
 		 "what is sent; may be repeated (default f32, bf16, mxfp8-e4m3)", &s->payloads},
-		{"error-feedback", 0, OPTION_FLAG, NULL, "add what encoding took off to the numbers of the next step",
+		{"error-feedback", 0, OPTION_FLAG, NULL, "add the error of encoding to the numbers of the next step",
 		 &s->feedback},
-		{"steps", 0, OPTION_UNSIGNED, "N", "how often", &s->steps},
+		{"steps", 0, OPTION_UNSIGNED, "N", "number of steps", &s->steps},
 		{"numbers", 0, OPTION_UNSIGNED, "N", "numbers of a rank, if no files are given", &s->numbers},
 		{"ranks", 0, OPTION_UNSIGNED, "N", "ranks, without mpirun and files", &s->ranks},
 		{"rule", 0, OPTION_RULE, "RULE", "scale rule of MX payloads", &s->rule},

@@ -59,7 +59,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary: tokenizer.json, a GGUF file or that of llama2.c "
 		 "(default: the model's)", &o->corpus.tokenizer},
 		{"context", 'c', OPTION_UNSIGNED, "N", "cut sequences into windows of at most this many tokens", &o->corpus.context},
-		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first sequences, of a text windows", &o->corpus.sequences},
+		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first N sequences, or windows of a text", &o->corpus.sequences},
 		{.kind = OPTION_HEADING, .help = "Inputs of layers, instead of tokens"},
 		{"activation-file", 0, OPTION_STRING, "FILE", "calibrate on inputs in a .safetensors or .npy file: rows in one tensor per "
 		 "layer, with its name, or in one for every layer whose shape it fits", &o->activation_file},

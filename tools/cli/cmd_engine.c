@@ -70,7 +70,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"sequences", 0, OPTION_UNSIGNED, "N", "with --layer: sequences that the tokens belong to, 0: as many as tokens, "
 		 "which is decoding", &s->sequences},
 		{"context", 0, OPTION_UNSIGNED, "N", "with --layer: keys that the last token of a sequence sees", &s->context},
-		{"cache", 0, OPTION_STRING, cache_formats, "with --layer: format of keys and values", &s->cache},
+		{"cache", 0, OPTION_STRING, cache_formats, "with --layer: format of the KV cache", &s->cache},
 		{"chips", 0, OPTION_UNSIGNED, "N", "with --layer: chips that share the layer", &s->chips},
 		{"batch", 0, OPTION_UNSIGNED, "N", "tokens that run at once: rows of A of a layer, or routed to experts", &s->tokens},
 		{"topk", 0, OPTION_UNSIGNED, "K", "experts per token", &s->topk},

@@ -32,7 +32,7 @@ static enum parsed parse(int argc, char **argv, struct lint_settings *s, struct 
 	const struct option_spec options[] = {
 		{"against", 0, OPTION_STRING, "SOURCE", "compare the order of 4-bit codes with the model that it was made from",
 		 &s->against},
-		{"fix", 0, OPTION_FLAG, NULL, "write a model with what is certain mended", &s->fix},
+		{"fix", 0, OPTION_FLAG, NULL, "write a copy with what is certain repaired", &s->fix},
 		{"output", 'o', OPTION_STRING, "OUT", "directory or file to write, of the kind that MODEL is", &s->out},
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
 		{"ignore", 0, OPTION_LIST, "CHECK", "skip a check; may be repeated", &s->ignore},
@@ -113,4 +113,4 @@ static int run(int argc, char **argv, struct error *error)
 	return code;
 }
 
-const struct command command_lint = {"lint", "find faults that silently break a model, and mend some", run};
+const struct command command_lint = {"lint", "find faults that silently break a model, and repair some", run};

@@ -82,7 +82,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		 "of tokens or text", &s->calibrate},
 		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary of these texts (default: the model's)", &s->corpus.tokenizer},
 		{"context", 0, OPTION_UNSIGNED, "N", "cut them into windows of at most this many tokens", &s->corpus.context},
-		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first sequences, of a text windows", &s->corpus.sequences},
+		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first N sequences, or windows of a text", &s->corpus.sequences},
 		{"profile", 0, OPTION_FLAG, NULL, "also where the time of running it went", &s->profile},
 		{"product-rows", 0, OPTION_UNSIGNED, "N", "measure products of at most N rows of a tensor, evenly spaced, "
 		 "0: of all", &s->product_rows},

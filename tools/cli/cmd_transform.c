@@ -16,13 +16,14 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 {
 	static const struct usage usage = {
 		"transform MODEL -o OUT --scale-norms | --scale-mlp | ... [options]",
-		"Writes a model with other weights and the same outputs, of which a block format\n"
-		"may lose less; nothing is added to what runs. Scales are powers of two, so that\n"
-		"outputs in f32 stay the same in every bit; folding and rotations round. MODEL is\n"
-		"a .safetensors file or a model directory of a family that mxfp eval runs,\n"
-		"without experts. OUT is a directory, or a file if MODEL is one and OUT ends in\n"
-		".safetensors. Rotations help some models and harm others: measure with mxfp\n"
-		"eval, and calibrate afterwards.",
+		"Changes weights so that a block format loses less and outputs stay the same:\n"
+		"scales move from one layer to the next, as in SmoothQuant, and Hadamard matrices\n"
+		"rotate values or the residual stream, as in QuaRot. Nothing is added to what\n"
+		"runs. Scales are powers of two, so that outputs in f32 stay the same in every\n"
+		"bit; folding and rotations round. MODEL is a .safetensors file or a model\n"
+		"directory of a family that mxfp eval runs, without experts. OUT is a directory,\n"
+		"or a file if MODEL is one and OUT ends in .safetensors. Rotations help some\n"
+		"models and harm others: measure with mxfp eval, and calibrate afterwards.",
 		"  mxfp transform model/ --scale-norms --scale-mlp -o model-scaled\n"
 		"  mxfp eval model-scaled --text test.txt --preset w4a8",
 	};

@@ -41,7 +41,7 @@ struct option_spec {
 
 /* A row of every command that reads numbers of a model: what is taken though nobody here knows it. */
 #define OPTION_ALLOW_UNKNOWN \
-	{"allow-unknown", 0, OPTION_LIST, "KEY", "go on without a key or tensor that is not known; may be repeated", \
+	{"allow-unknown", 0, OPTION_LIST, "KEY", "accept a key or tensor that is not known; may be repeated", \
 	 &allow_keys}
 
 /* A sub-command. run() gets the arguments after its name, argv[0] being the name. */
