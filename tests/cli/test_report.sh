@@ -215,8 +215,8 @@ has "nothing" "$(cat "$work/out")" "Nothing was measured: a.weight, the largest 
 { header '{"x.up_proj.weight":{"dtype":"F8_E4M3","shape":[2,32],"data_offsets":[0,64]},
 	"norm.weight":{"dtype":"F32","shape":[32],"data_offsets":[64,192]}}'; bytes "$(repeat 64 38) $(repeat 32 0000803f)"; } >"$work/fp8.safetensors"
 exits 0 "" report "$work/fp8.safetensors"
-has "FP8" "$(cat "$work/out")" "**Nothing was measured: x.up_proj.weight, the largest of 2 tensors, is left out: FP8 without scales, of which"
-has "FP8" "$(cat "$work/out")" "makes numbers.**"
+has "FP8" "$(cat "$work/out")" "**Nothing was measured: x.up_proj.weight, the largest of 2 tensors, is left out: FP8 without scales, which"
+has "FP8" "$(cat "$work/out")" "turns into numbers.**"
 exits 1 "--fail-under tells nothing; the report says why" report "$work/fp8.safetensors" --fail-under SQNR=1
 { header '{"model.embed_tokens.weight":{"dtype":"F32","shape":[2,32],"data_offsets":[0,256]}}'; bytes "$(repeat 64 0000803f)"; } >"$work/embedding.safetensors"
 exits 0 "" report "$work/embedding.safetensors"

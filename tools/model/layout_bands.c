@@ -65,7 +65,7 @@ struct layout_band *layout_bands_find(struct layout_bands *bands, const struct p
 	return found;
 }
 
-/* One element is left until the band is written, so that nobody takes it for free. */
+/* One element is left until the band is written, so that it is not taken for free. */
 bool layout_bands_add(struct layout_bands *bands, struct layout_band *band, const struct piece *piece)
 {
 	const uint64_t n = (uint64_t)piece->rows * piece->cols;

@@ -5,7 +5,7 @@
  *
  * Whoever writes a tensor announces its pieces in their order and then brings them in any order, from several threads;
  * whoever brings the last piece of a band writes the band. Should all bands be in use, because a thread has fallen behind,
- * the pieces of the next one go to the file on their own: nobody ever waits.
+ * the pieces of the next one go to the file on their own: no thread waits.
  */
 #ifndef TOOLS_MODEL_LAYOUT_BANDS_H
 #define TOOLS_MODEL_LAYOUT_BANDS_H

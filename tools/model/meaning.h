@@ -17,7 +17,7 @@
 #include "model/model.h"
 
 enum meaning_kind {
-	MEANING_UNKNOWN, /* nobody here has heard of it */
+	MEANING_UNKNOWN, /* in no table */
 	MEANING_REFUSED, /* known, and not done here */
 	MEANING_FOREIGN, /* of a layout or a method that is not read */
 	MEANING_ORPHAN,  /* scales without codes, or codes without scales */

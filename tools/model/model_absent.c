@@ -113,7 +113,7 @@ static bool read_revision(const char *path, char revision[REVISION_TEXT])
 	return read && revision[0] != '\0' && strspn(revision, "0123456789abcdef") == strlen(revision);
 }
 
-/* A repository in the Hub's cache: EXIT_OK if it is none. */
+/* A repository in the Hub's cache: EXIT_OK if it is not one. */
 static int fail_cached(const char *path, struct error *error)
 {
 	char revision[REVISION_TEXT];

@@ -37,10 +37,10 @@ enum role_kind {
 enum role_axis {
 	ROLE_LAST,    /* [.., out, in] */
 	ROLE_TURNED,  /* [.., in, out]: the last but one */
-	ROLE_UNKNOWN, /* nobody says */
+	ROLE_UNKNOWN, /* nothing says it */
 	/* In the table alone, where an answer is one of those above. */
 	ROLE_BY_SIZE, /* of the last two the one that hidden_size says */
-	ROLE_BY_CLASS /* ROLE_LAST, unless hidden_size says otherwise: then nobody knows */
+	ROLE_BY_CLASS /* ROLE_LAST; ROLE_UNKNOWN if hidden_size says otherwise */
 };
 
 /* What becomes of a tensor, and whether the user may say otherwise. */

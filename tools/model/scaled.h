@@ -39,7 +39,7 @@ int scaled_find_like(const struct tensor **found, const struct file **file, cons
                      const char *from, const char *to, struct error *error);
 
 /* A block as weight_block_size and block_structure have it, [rows, columns], or "128x128" as in older versions of
-   compressed-tensors; false if it is none. */
+   compressed-tensors; false if it is not. */
 bool scaled_block(const json_t *value, uint64_t *rows, uint64_t *cols);
 
 /* Finds the scales of codes; *found is false if they have none, or are no 8-bit floats. EXIT_INPUT: scales that do not fit;
@@ -51,7 +51,7 @@ int scaled_find(struct scaled *scaled, bool *found, const struct model *model, c
    scaled_find(). */
 int scaled_owner(const struct tensor **codes, const struct model *model, const struct tensor *tensor, struct error *error);
 
-/* What a decoder reads, or NULL if it is none of such codes. */
+/* What a decoder reads, or NULL if it is not a decoder of such codes. */
 const struct scaled *scaled_of(const struct tensor_decoder *decoder);
 
 /* The row of scales, of all matrices, that a row of numbers has. */

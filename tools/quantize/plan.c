@@ -153,7 +153,7 @@ static bool choose(struct quantize_plan *plan, struct quantize_entry *entry)
 }
 
 /* Whether the layout's loaders take a tensor that is to be quantized. EXIT_USAGE: they do not, and the user asked for
-   it; EXIT_INPUT: nobody knows what its rows are. */
+   it; EXIT_INPUT: the orientation of its rows is unknown. */
 static int check_role(const struct quantize_plan *plan, struct quantize_entry *entry, const struct role *role,
                       struct error *error)
 {

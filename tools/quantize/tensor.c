@@ -318,7 +318,7 @@ static struct mxfp_quantize_options options_of(const struct quantize_settings *s
 	};
 }
 
-/* The quantizing of so many rows. */
+/* The job of quantizing `rows` rows. */
 static struct transfer_job job_of(const struct quantizing *q, uint64_t rows, struct mxfp_counts *counts)
 {
 	return (struct transfer_job){
