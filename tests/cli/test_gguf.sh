@@ -196,7 +196,7 @@ part 1 2 3 "" 0 "$(tensor a.weight 0 0 32 1)" 1 "$one" >"$work/alone/m-00002-of-
 exits 3 "the 2 files of the model have 2 tensors together, and split.tensors.count says 3" \
 	inspect "$work/alone/m-00001-of-00002.gguf"
 part 1 2 3 "" 0 "$(tensor z.weight 0 0 32 1)$(tensor b.weight 0 128 32 1)" 2 "$two" >"$work/alone/m-00002-of-00002.gguf"
-exits 3 "m-00001-of-00002.gguf: tensor 'z.weight': stands in $work/alone/m-00002-of-00002.gguf too" \
+exits 3 "m-00001-of-00002.gguf: tensor 'z.weight': is in $work/alone/m-00002-of-00002.gguf too" \
 	inspect "$work/alone/m-00002-of-00002.gguf"
 part 1 2 3 "$(text general.architecture)$(little 4 8)$(text qwen2)" 1 "$(tensor a.weight 0 0 32 1)$(tensor m.weight 0 128 32 1)" 2 \
 	"$two" >"$work/alone/m-00002-of-00002.gguf"

@@ -1041,7 +1041,7 @@ static int check_architecture(const struct file *first, const struct file *part,
 
 	if (there == NULL || (here != NULL && strcmp(here, there) == 0))
 		return EXIT_OK;
-	return fail(error, EXIT_INPUT, "%s: %s: is '%.60s', and %s has %s%.60s%s, so they are of different models", part->path,
+	return fail(error, EXIT_INPUT, "%s: %s: is '%.60s', and %s has %s%.60s%s, so they belong to different models", part->path,
 	            key, there, first->path, here != NULL ? "'" : "none", here != NULL ? here : "", here != NULL ? "'" : "");
 }
 
@@ -1054,7 +1054,7 @@ static int fail_twice(const struct file *whole, const char *name, struct error *
 	for (size_t i = 0; i < whole->n_parts && n < 2; i++)
 		if (file_find(&whole->parts[i], name) != NULL)
 			paths[n++] = whole->parts[i].path;
-	return fail_tensor(error, paths[0], name, "stands in %s too, so they are of different models, or split differently",
+	return fail_tensor(error, paths[0], name, "is in %s too, so they belong to different models, or split differently",
 	                   paths[1]);
 }
 
@@ -1072,7 +1072,7 @@ static int check_tensors(const struct file *whole, const struct split *split, st
 		code = check_architecture(&whole->parts[0], &whole->parts[i], error);
 	if (code == EXIT_OK && split->has_tensors && whole->n_tensors != split->tensors)
 		code = fail(error, EXIT_INPUT, "%s: the %zu files of the model have %zu tensors together, and " GGUF_KEY_ALL_TENSORS
-		            " says %" PRIu64 ", so one of them is of another model", whole->path, whole->n_parts,
+		            " says %" PRIu64 ", so one of them belongs to another model", whole->path, whole->n_parts,
 		            whole->n_tensors, split->tensors);
 	return code;
 }

@@ -352,7 +352,7 @@ static int narrow(struct section *s, uint32_t *formats, uint32_t stated, const c
 		*formats = stated == 0 ? *formats : *formats == 0 ? stated : *formats & stated;
 		return EXIT_OK;
 	}
-	snprintf(text, sizeof text, "is that of %.120s, and %s says %.120s; one of them is of another model",
+	snprintf(text, sizeof text, "is that of %.120s, and %s says %.120s; one of them belongs to another model",
 	         layout_formats_text(stated, NULL, is), beside, layout_formats_text(*formats, NULL, other));
 	snprintf(s->shown, sizeof s->shown, "%.200s%s", group, key);
 	const int code = tell_key(s, MEANING_REFUSED, text);

@@ -396,13 +396,13 @@ static int check_stated(const struct quantized *q, const struct search *search, 
 
 	if (mxfp_format_from_name(&own, search->stated.words[0]) == MXFP_OK && own != format)
 		return fail_tensor(error, q->files[LAYOUT_CODES]->path, q->parts[LAYOUT_CODES]->name, "is %s by its dtype and shape and "
-		                   "those of its scales, and metadata '" LAYOUT_TENSOR "%.200s' says %s; one of them is of another model",
+		                   "those of its scales, and metadata '" LAYOUT_TENSOR "%.200s' says %s; one of them belongs to another model",
 		                   mxfp_format_get_info(format)->name, search->name, search->stated.words[0]);
 
 	if (model->formats == 0 || (model->formats >> format & 1) != 0)
 		return EXIT_OK;
 	return fail_tensor(error, q->files[LAYOUT_CODES]->path, q->parts[LAYOUT_CODES]->name, "is %s by its dtype and shape and "
-	                   "those of its scales, and config.json says %s; one of them is of another model",
+	                   "those of its scales, and config.json says %s; one of them belongs to another model",
 	                   mxfp_format_get_info(format)->name, layout_formats_text(model->formats, NULL, text));
 }
 

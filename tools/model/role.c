@@ -14,7 +14,7 @@ static const char unsaid[] = "config.json does not say whether it is [.., out, i
 static const char square[] = "it is [.., out, in] or [.., in, out], and hidden_size of config.json is both of its dimensions: "
                              "files of both orders exist, and no other experts of the model tell";
 static const char contrary[] = "by config.json's model_type it is [.., out, in], and by hidden_size [.., in, out]: one of the two "
-                               "is of another model";
+                               "belongs to another model";
 
 static const struct row {
 	const char *models, *pattern;

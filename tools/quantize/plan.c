@@ -51,7 +51,7 @@ static int check_unquantized(const struct model *model, struct error *error)
 	const json_t *quantization = json_object_get(config, "quantization_config");
 	if (code == EXIT_OK && json_object_size(quantization) > 0)
 		code = fail(error, EXIT_INPUT, "%s: is already quantized: the config.json beside it has "
-		            "quantization_config; move the file away from it if that is of another model", model->path);
+		            "quantization_config; move the file away from it if that belongs to another model", model->path);
 	json_decref(config);
 	return code;
 }
