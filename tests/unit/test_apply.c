@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp_function_apply(): each status with every output untouched, and where results go: numbers, bf16, blocks, strides, in
-   place. */
+/* mxfp_function_apply(): where results go: numbers, bf16, blocks, strides, in place. */
 #include <string.h>
 
-#include "format.h"
-#include "kernels.h"
-#include "mxfp/convert.h"
 #include "mxfp/rows.h"
 #include "suite.h"
 
@@ -38,124 +34,6 @@ static struct mxfp_matrix matrix(const void *data, enum mxfp_format format, size
 
 	m.stride = stride;
 	return m;
-}
-
-/* The call is refused with the status, and nothing is written. */
-static void refused(enum mxfp_function function, const struct mxfp_result *output, const void *from,
-                    enum mxfp_format format, size_t stride, const struct mxfp_function_options *options,
-                    enum mxfp_status want)
-{
-	const struct mxfp_matrix m = matrix(from, format, stride);
-	uint8_t canaries[sizeof out];
-
-	memset(canaries, CANARY, sizeof canaries);
-	assert_status(mxfp_function_apply(output, function, &m, options, NULL), want);
-	ck_assert_mem_eq(out, canaries, sizeof out);
-	ck_assert_mem_eq(codes, canaries, sizeof codes);
-	ck_assert_mem_eq(scales, canaries, sizeof scales);
-	suite_compared(1);
-}
-
-TEST(what_is_wrong)
-{
-	const enum mxfp_function relu = MXFP_FUNCTION_RELU;
-	const uint32_t words[] = {0x7F800000, 0x7FC00000};
-	float parameters[2];
-	struct mxfp_result output = mxfp_to_numbers(f32, out);
-	struct mxfp_matrix m = matrix(src, f32, 0);
-	struct mxfp_function_options options = {.size = sizeof options};
-	const struct mxfp_exec exec = {.size = sizeof exec, .isa = "none"};
-	uint64_t first;
-
-	set_up();
-	memcpy(parameters, words, sizeof words);
-	refused((enum mxfp_function)MXFP_N_FUNCTIONS, &output, src, f32, 0, NULL, MXFP_ERR_OPTION);
-	for (int i = 0; i < 2; i++) {
-		options.parameter = mxfp_some(parameters[i]);
-		refused(relu, &output, src, f32, 0, &options, MXFP_ERR_OPTION);
-	}
-	options = (struct mxfp_function_options){.size = 0};
-	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_VERSION);
-	assert_status(mxfp_function_apply(&output, relu, &m, NULL, &exec), MXFP_ERR_ISA);
-	assert_status(mxfp_function_apply(&output, relu, NULL, NULL, NULL), MXFP_ERR_NULL);
-	m.transposed = true;
-	assert_status(mxfp_function_apply(&output, relu, &m, NULL, NULL), MXFP_ERR_FORMAT);
-	m = matrix(src, f32, 0);
-	m.size = 0;
-	assert_status(mxfp_function_apply(&output, relu, &m, NULL, NULL), MXFP_ERR_VERSION);
-	refused(relu, NULL, src, f32, 0, NULL, MXFP_ERR_NULL);
-	refused(relu, &output, NULL, f32, 0, NULL, MXFP_ERR_NULL);
-	refused(relu, &output, src, MXFP_FORMAT_F16, 0, NULL, MXFP_ERR_FORMAT);
-	refused(relu, &output, src, f32, COLS - 1, NULL, MXFP_ERR_STRIDE);
-	refused(relu, &output, src, f32, SIZE_MAX / 2, NULL, MXFP_ERR_SIZE);
-	refused(relu, &output, out + 1, f32, 0, NULL, MXFP_ERR_OVERLAP);
-	refused(relu, &output, out, f32, STRIDE, NULL, MXFP_ERR_OVERLAP);
-	refused(relu, &output, out, bf16, 0, NULL, MXFP_ERR_OVERLAP);
-	output.data = NULL;
-	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_NULL);
-	output = mxfp_to_numbers(MXFP_FORMAT_E4M3, out);
-	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_FORMAT);
-	output = mxfp_to_numbers(f32, out);
-	output.stride = COLS - 1;
-	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_STRIDE);
-	output = mxfp_to_numbers(f32, out);
-	output.size = 0;
-	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_VERSION);
-	output = mxfp_to_numbers(f32, out);
-	output.clamped = codes;
-	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_OPTION);
-	output.clamped = NULL;
-	output.first_non_finite = &first;
-	refused(relu, &output, src, f32, 0, NULL, MXFP_ERR_OPTION);
-}
-
-TEST(what_is_wrong_in_the_blocks)
-{
-	const enum mxfp_function relu = MXFP_FUNCTION_RELU;
-	struct mxfp_blocks b = blocks();
-	struct mxfp_quantize_options quantize = {.size = sizeof quantize};
-	const struct mxfp_function_options options = {.size = sizeof options, .quantize = &quantize};
-	struct mxfp_result output = mxfp_to_blocks(&b);
-	uint64_t first;
-
-	set_up();
-	output.data = out;
-	b.rows++;
-	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_SHAPE);
-	b = blocks();
-	b.cols--;
-	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_SHAPE);
-	b = blocks();
-	b.format = f32;
-	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_FORMAT);
-	b = blocks();
-	b.scales = NULL;
-	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_NULL);
-	b = blocks();
-	b.scales = codes + 1;
-	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_OVERLAP);
-	b = blocks();
-	b.codes = out;
-	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_OVERLAP);
-	b.codes = src;
-	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_OVERLAP);
-	b = blocks();
-	quantize.non_finite = MXFP_NON_FINITE_ERROR;
-	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_OPTION);
-	quantize = (struct mxfp_quantize_options){.size = 0};
-	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_VERSION);
-	quantize = (struct mxfp_quantize_options){.size = sizeof quantize, .block_rows = 32};
-	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_OPTION);
-	quantize = (struct mxfp_quantize_options){.size = sizeof quantize};
-	output.first_non_finite = &first;
-	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_OPTION);
-	output.first_non_finite = NULL;
-	b.size = 0;
-	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_VERSION);
-	b = blocks();
-	quantize.recipe = MXFP_RECIPE_TE;
-	b.format = MXFP_FORMAT_NVFP4;
-	refused(relu, &output, src, f32, 0, &options, MXFP_ERR_OPTION);
 }
 
 /* relu, by hand. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * mxfp_attention(): numbers calculated by hand; each query alone by mxfp_gemm() and mxfp_softmax() of the reference, in every
- * tier, in any batches and on any threads; later tokens that must not show; no scale; each status with the
- * results untouched.
+ * tier, in any batches and on any threads; later tokens that must not show; no scale.
  */
 #include <math.h>
 #include <string.h>
@@ -298,104 +297,4 @@ TEST(scale_and_sinks_that_are_not_finite)
 		a.sinks = sinks;
 	}
 	suite_compared(2 * a.tokens * a.cols);
-}
-
-static void refused(enum mxfp_status got, enum mxfp_status status)
-{
-	assert_status(got, status);
-	ck_assert_mem_eq(out, want, sizeof out);
-	suite_compared(1);
-}
-
-TEST(statuses)
-{
-	enum { HEADS = 4, COLS = 8, TOKENS = 20, ROW_OF_Q = HEADS * COLS };
-	const struct asked a = {.heads = HEADS, .kv_heads = 2, .cols = COLS, .tokens = TOKENS};
-	const struct mxfp_attention_cache good = cache_of(&a);
-	struct mxfp_attention_cache cache = good;
-	const struct mxfp_exec nowhere = {.size = sizeof nowhere, .isa = "none"};
-	struct mxfp_attention_options o = {.size = sizeof o};
-	const struct mxfp_matrix queries = rows_of(q, TOKENS, ROW_OF_Q, 0), one_row = rows_of(k, 1, 2 * COLS, 0);
-	const struct mxfp_matrix in_cache = rows_of((float *)(void *)memory, TOKENS, ROW_OF_Q, 0);
-	const struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, out);
-	struct mxfp_counts counts = {.size = sizeof counts};
-	struct mxfp_matrix matrix;
-	struct mxfp_result other;
-	const size_t enough = sizeof workspace;
-	size_t bytes;
-
-	memset(out, CANARY, sizeof out);
-	memset(want, CANARY, sizeof want);
-	refused(mxfp_attention_cache_size(&bytes, NULL), MXFP_ERR_NULL);
-	refused(mxfp_attention_cache_size(NULL, &good), MXFP_ERR_NULL);
-	refused(attend(out, 0, q, 0, ROW_OF_Q, NULL, 0, TOKENS, NULL, NULL), MXFP_ERR_NULL);
-	refused(attend(out, 0, NULL, 0, ROW_OF_Q, &good, 0, TOKENS, NULL, NULL), MXFP_ERR_NULL);
-	refused(attend(NULL, 0, q, 0, ROW_OF_Q, &good, 0, TOKENS, NULL, NULL), MXFP_ERR_NULL);
-	refused(mxfp_attention(&result, &queries, &good, 0, NULL, NULL, enough, NULL), MXFP_ERR_NULL);
-	refused(mxfp_attention(NULL, &queries, &good, 0, NULL, workspace, enough, NULL), MXFP_ERR_NULL);
-	refused(mxfp_attention(&result, NULL, &good, 0, NULL, workspace, enough, NULL), MXFP_ERR_NULL);
-	refused(mxfp_attention_store(&good, 0, NULL, &one_row, NULL), MXFP_ERR_NULL);
-	refused(mxfp_attention_store(&good, 0, &one_row, NULL, NULL), MXFP_ERR_NULL);
-	refused(attend(out, 0, q, 0, ROW_OF_Q, &good, 0, TOKENS, &o, &nowhere), MXFP_ERR_ISA);
-	refused(mxfp_attention_workspace_size(&bytes, &good, 0, HEADS, TOKENS, &o, &nowhere), MXFP_ERR_ISA);
-	refused(store(&good, 0, 1, k, v, 0, &nowhere), MXFP_ERR_ISA);
-	refused(attend(out, 0, q, 0, ROW_OF_Q + COLS, &good, 0, TOKENS, NULL, NULL), MXFP_ERR_SHAPE);
-	refused(attend(out, 0, q, 0, 0, &good, 0, TOKENS, NULL, NULL), MXFP_ERR_SHAPE);
-	refused(attend(out, 0, q, 0, ROW_OF_Q + 1, &good, 0, TOKENS, NULL, NULL), MXFP_ERR_SHAPE);
-	refused(mxfp_attention_workspace_size(&bytes, &good, 0, HEADS + 1, TOKENS, NULL, NULL), MXFP_ERR_SHAPE);
-	refused(attend(out, 0, q, 0, ROW_OF_Q, &good, 1, TOKENS, NULL, NULL), MXFP_ERR_SIZE);
-	refused(attend(out, 0, q, 0, ROW_OF_Q, &good, SIZE_MAX, 2, NULL, NULL), MXFP_ERR_SIZE);
-	refused(attend(out, 0, q, ROW_OF_Q - 1, ROW_OF_Q, &good, 0, TOKENS, NULL, NULL), MXFP_ERR_STRIDE);
-	refused(attend(out, ROW_OF_Q - 1, q, 0, ROW_OF_Q, &good, 0, TOKENS, NULL, NULL), MXFP_ERR_STRIDE);
-	refused(attend(out, SIZE_MAX / 2, q, 0, ROW_OF_Q, &good, 0, TOKENS, NULL, NULL), MXFP_ERR_SIZE);
-	refused(mxfp_attention(&result, &queries, &good, 0, NULL, workspace, 64, NULL), MXFP_ERR_WORKSPACE);
-	refused(mxfp_attention(&result, &in_cache, &good, 0, NULL, memory, enough, NULL), MXFP_ERR_OVERLAP);
-	refused(attend(out, 0, out + 1, 0, ROW_OF_Q, &good, 0, TOKENS, NULL, NULL), MXFP_ERR_OVERLAP);
-	refused(mxfp_attention(&result, &queries, &good, 0, NULL, q, enough, NULL), MXFP_ERR_OVERLAP);
-	refused(store(&good, 0, 1, NULL, v, 0, NULL), MXFP_ERR_NULL);
-	refused(store(&good, TOKENS, 1, k, v, 0, NULL), MXFP_ERR_SIZE);
-	refused(store(&good, 0, 2, k, v, 2 * COLS - 1, NULL), MXFP_ERR_STRIDE);
-	refused(store(&good, 0, 1, k, (float *)(void *)(memory + 4), 0, NULL), MXFP_ERR_OVERLAP);
-	refused(mxfp_attention_store(&good, 0, &one_row, &queries, NULL), MXFP_ERR_SHAPE);
-	refused(mxfp_attention_store(&good, 0, &queries, &queries, NULL), MXFP_ERR_SHAPE);
-	matrix = one_row;
-	matrix.rows = 2;
-	refused(mxfp_attention_store(&good, 0, &one_row, &matrix, NULL), MXFP_ERR_SHAPE);
-	matrix = one_row;
-	matrix.format = MXFP_FORMAT_BF16;
-	refused(mxfp_attention_store(&good, 0, &one_row, &matrix, NULL), MXFP_ERR_FORMAT);
-	refused(mxfp_attention_store(&good, 0, &matrix, &one_row, NULL), MXFP_ERR_FORMAT);
-	matrix = queries;
-	matrix.transposed = true;
-	refused(mxfp_attention(&result, &matrix, &good, 0, NULL, workspace, enough, NULL), MXFP_ERR_FORMAT);
-	matrix = queries;
-	matrix.size = 0;
-	refused(mxfp_attention(&result, &matrix, &good, 0, NULL, workspace, enough, NULL), MXFP_ERR_VERSION);
-	other = mxfp_to_numbers(MXFP_FORMAT_BF16, out);
-	refused(mxfp_attention(&other, &queries, &good, 0, NULL, workspace, enough, NULL), MXFP_ERR_FORMAT);
-	other = result;
-	other.counts = &counts;
-	refused(mxfp_attention(&other, &queries, &good, 0, NULL, workspace, enough, NULL), MXFP_ERR_OPTION);
-	o.size = 0;
-	refused(mxfp_attention(&result, &queries, &good, 0, &o, workspace, enough, NULL), MXFP_ERR_VERSION);
-	cache.memory_bytes--;
-	refused(attend(out, 0, q, 0, ROW_OF_Q, &cache, 0, TOKENS, NULL, NULL), MXFP_ERR_WORKSPACE);
-	refused(store(&cache, 0, 1, k, v, 0, NULL), MXFP_ERR_WORKSPACE);
-	cache = good;
-	cache.size = 0;
-	refused(mxfp_attention_cache_size(&bytes, &cache), MXFP_ERR_VERSION);
-	refused(store(&cache, 0, 1, k, v, 0, NULL), MXFP_ERR_VERSION);
-	cache = good;
-	cache.memory = NULL;
-	refused(store(&cache, 0, 1, k, v, 0, NULL), MXFP_ERR_NULL);
-	cache.heads = 0;
-	refused(mxfp_attention_cache_size(&bytes, &cache), MXFP_ERR_SHAPE);
-	cache.heads = SIZE_MAX / 8;
-	refused(mxfp_attention_cache_size(&bytes, &cache), MXFP_ERR_SIZE);
-	cache = good;
-	cache.capacity = SIZE_MAX - 1;
-	refused(mxfp_attention_cache_size(&bytes, &cache), MXFP_ERR_SIZE);
-	cache = good;
-	cache.head_cols = 0;
-	refused(mxfp_attention_cache_size(&bytes, &cache), MXFP_ERR_SHAPE);
 }

@@ -338,6 +338,8 @@ TEST(peaks_are_the_published_ones)
 	ck_assert_uint_eq(a.engine.cycles, 64 + 32 * 16 * 4096);
 	ck_assert_uint_eq(a.engine.ideal_ps, flop * 1000 / 162375);
 	ck_assert_uint_eq(a.engine.memory_ps, a.engine.bytes * 1000000 / 362500);
+	/* It has no MXFP4. */
+	assert_status(mxfp_engine_estimate(&a.engine, NULL, &p, 1, NULL), MXFP_ERR_FORMAT);
 }
 
 TEST(an_announced_chip_has_bounds_only)
@@ -354,80 +356,6 @@ TEST(an_announced_chip_has_bounds_only)
 	/* W4A8 at three times 2517 TFLOP/s, four times 4.9 TB/s. */
 	ck_assert_uint_eq(a.engine.ideal_ps, UINT64_C(2) * 4096 * 4096 * 4096 * 1000 / 7551000);
 	ck_assert_uint_eq(a.engine.memory_ps, a.engine.bytes * 1000000 / 19600000);
-}
-
-/* Refuses a call and leaves everything as it is. */
-static void refused(enum mxfp_status expected, const struct mxfp_product *products, size_t n,
-                    const struct mxfp_gemm_options *options, struct account *a)
-{
-	const struct account before = *a;
-
-	ck_assert_int_eq((int)mxfp_engine_estimate(&a->engine, NULL, products, n, options), (int)expected);
-	ck_assert_mem_eq(a, &before, sizeof before);
-	suite_compared(1);
-}
-
-TEST(what_cannot_be_is_refused)
-{
-	struct mxfp_product products[2] = {w4a8(8, 8, 64), w4a8(8, 8, 64)};
-	struct mxfp_gemm_options options = {.size = sizeof options, .pass_k = 64};
-	struct mxfp_engine_chip chip = *mxfp_engine_get_chip(0);
-	const struct mxfp_result f16 = mxfp_to_numbers(MXFP_FORMAT_F16, NULL), no_size = {.format = MXFP_FORMAT_F32};
-	struct account a;
-	size_t failed = 77;
-
-	assert_status(mxfp_engine_estimate(NULL, NULL, products, 2, NULL), MXFP_ERR_NULL);
-	prepare(&a, "trainium3", 1);
-	refused(MXFP_ERR_NULL, NULL, 2, NULL, &a);
-	refused(MXFP_ERR_OPTION, products, 2, &options, &a);
-	options = (struct mxfp_gemm_options){.size = 0};
-	refused(MXFP_ERR_VERSION, products, 2, &options, &a);
-	products[1].c = &f16;
-	refused(MXFP_ERR_FORMAT, products, 2, NULL, &a);
-	products[1].c = &no_size;
-	refused(MXFP_ERR_VERSION, products, 2, NULL, &a);
-	products[1].c = NULL;
-	products[0].size = products[1].size = 0;
-	refused(MXFP_ERR_VERSION, products, 2, NULL, &a);
-	products[0].size = products[1].size = sizeof products[0];
-	w_of(&products[1])->size = 0;
-	refused(MXFP_ERR_VERSION, products, 2, NULL, &a);
-	w_of(&products[1])->size = sizeof(struct mxfp_matrix);
-	options = (struct mxfp_gemm_options){.size = sizeof options, .a_format = MXFP_FORMAT_MXFP8_E5M2};
-	refused(MXFP_ERR_FORMAT, products, 2, &options, &a);
-	w_of(&products[1])->format = MXFP_FORMAT_NVFP4;
-	refused(MXFP_ERR_FORMAT, products, 2, NULL, &a);
-	products[1] = product(8, 8, 64, MXFP_FORMAT_MXINT8, MXFP_FORMAT_BF16);
-	refused(MXFP_ERR_FORMAT, products, 2, NULL, &a);
-	products[1] = w4a8(8, 8, 64);
-	w_of(&products[1])->cols = 65;
-	refused(MXFP_ERR_SHAPE, products, 2, NULL, &a);
-	assert_status(mxfp_engine_estimate(&a.engine, &failed, products, 2, NULL), MXFP_ERR_SHAPE);
-	ck_assert_uint_eq(failed, 1);
-	products[1] = w4a8(SIZE_MAX, 3, 64);
-	refused(MXFP_ERR_SIZE, products, 2, NULL, &a);
-	products[1] = w4a8(8, 8, 64);
-	w_of(&products[1])->sparsity = (struct mxfp_sparsity){4, 4};
-	refused(MXFP_ERR_OPTION, products, 2, NULL, &a);
-	products[1] = w4a8(8, 8, 64);
-	a.engine.n_busy = 0;
-	refused(MXFP_ERR_SIZE, products, 2, NULL, &a);
-	a.engine.n_busy = ARRAYS_MAX;
-	a.engine.cores = 9;
-	refused(MXFP_ERR_OPTION, products, 2, NULL, &a);
-	a.engine.cores = 1;
-	chip.clock_mhz = 0;
-	a.engine.chip = &chip;
-	refused(MXFP_ERR_OPTION, products, 2, NULL, &a);
-	chip = *mxfp_engine_get_chip(0);
-	chip.size = 0;
-	refused(MXFP_ERR_VERSION, products, 2, NULL, &a);
-	a.engine.chip = NULL;
-	a.engine.size = 0;
-	refused(MXFP_ERR_VERSION, products, 2, NULL, &a);
-	/* Trainium2 has no MXFP4. */
-	prepare(&a, "trainium2", 1);
-	refused(MXFP_ERR_FORMAT, products, 2, NULL, &a);
 }
 
 static const struct mxfp_engine_chip *chip_of(const char *name)

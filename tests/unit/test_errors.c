@@ -330,6 +330,13 @@ static void put_nan(struct arguments *a)
 	a->want_first = 5;
 }
 
+/* Blocks in place of the numbers of A. */
+static void make_blocks(struct arguments *a)
+{
+	*a->src = *a->coded;
+	a->gemm->a_format = a->src->format;
+}
+
 static void make_sparse(struct arguments *a)
 {
 	a->w->sparsity = two_of_four;
