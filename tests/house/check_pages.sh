@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Every command has a man page, the page and --help have the same options with the same names of their values, and the
-# examples in the pages are not usage errors.
+# Every command has a man page, mxfp(1) lists it as --help does, the page and --help have the same options with the same
+# names of their values, and the examples in the pages are not usage errors.
 set -euo pipefail
 srcdir=${srcdir:-$(dirname "$0")/../..}
 status=0
@@ -15,8 +15,8 @@ for command in $(./mxfp --help | sed -n 's/^.\{8\}\([a-z][a-z-]*\)  .*/\1/p'); d
 		status=1
 		continue
 	}
-	grep -qx "\.Xr mxfp-$command 1" "$srcdir/doc/mxfp.1" || {
-		echo "mxfp $command: not in doc/mxfp.1"
+	grep -qxF ".It Xr mxfp-$command 1 Ta $(./mxfp --help | sed -n "s/^.\{8\}$command  *//p")" "$srcdir/doc/mxfp.1" || {
+		echo "mxfp $command: doc/mxfp.1 does not list it with the words of --help"
 		status=1
 	}
 	diff <(./mxfp "$command" --help | sed -nE 's/^  (-.,|   ) --([a-z0-9-]+( [^ ]+)?).*/\2/p' | sort) \

@@ -28,20 +28,16 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 {
 	static const struct usage usage = {
 		"calibrate MODEL --tokens FILE | --text FILE -o OUT [options]",
-		"Writes a model whose linear layers have weights that a block format holds,\n"
-		"chosen so that outputs on a text change least: weights not yet rounded make up\n"
-		"for the errors of those that are (GPTQ), layer after layer, with the inputs\n"
-		"that the layers before now give. mxfp quantize to that format then loses\n"
-		"nothing more: rules mse and rceil, and but for mxfp8-e4m3 floor and even, give\n"
-		"the same numbers. MODEL is a .safetensors file or a model directory. OUT is a\n"
-		"directory, or a file if MODEL is one and OUT ends in .safetensors. A table has\n"
-		"the signal to noise of each layer's outputs, with weights rounded to nearest,\n"
-		"and as written. With --sparsity weights are pruned too, and those that stay\n"
-		"make up for it (SparseGPT). With --activation-file no model runs: each tensor is\n"
-		"calibrated on inputs in that file, so MODEL may be of any kind. The bytes of\n"
-		"OUT are the same for any threads, memory and instruction set, and for any\n"
-		"number of ranks of mpirun, which share the work on tokens. GGUF files are\n"
-		"refused.",
+		"Chooses the weights of a model's linear layers among the numbers that a block\n"
+		"format holds, so that its outputs on a calibration set change least (GPTQ, and\n"
+		"SparseGPT with --sparsity). mxfp quantize to that format then loses nothing\n"
+		"more; the man page says with which options. MODEL is a .safetensors file or a\n"
+		"model directory. OUT is a directory, or a file if MODEL is one and OUT ends in\n"
+		".safetensors. A table has the signal-to-noise ratio of each layer's outputs,\n"
+		"with weights rounded to nearest and as written. With --activation-file no model\n"
+		"runs: each tensor is calibrated on its inputs in that file, so MODEL may be of\n"
+		"any kind. The bytes of OUT do not depend on threads, memory, instruction set or\n"
+		"the ranks of mpirun, which share the work on tokens.",
 		"  mxfp calibrate model/ --text train.txt -o model-calibrated\n"
 		"  mxfp quantize model-calibrated/ -o model-w4a8\n"
 		"  mpirun -n 4 mxfp-mpi calibrate model/ --text train.txt -o model-calibrated",
@@ -245,4 +241,4 @@ static int run(int argc, char **argv, struct error *error)
 	return ranks_end(code);
 }
 
-const struct command command_calibrate = {"calibrate", "choose the weights of a format by a model's outputs", run};
+const struct command command_calibrate = {"calibrate", "choose weights of a format on a calibration set", run};

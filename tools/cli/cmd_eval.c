@@ -96,8 +96,8 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 	static const struct usage usage = {
 		"eval MODEL --tokens FILE | --text FILE | --generate N [options]",
 		"Runs a language model through the products of this library and prints its\n"
-		"perplexity on tokens or a text; or what formats cost it: weights are quantized\n"
-		"while they are read, as mxfp quantize would, and activations as the model runs.\n"
+		"perplexity on tokens or a text, also in other formats: weights are quantized\n"
+		"while they are read, as by mxfp quantize, and activations as the model runs.\n"
 		"MODEL is a .safetensors or .gguf file or a model directory, quantized or not.\n"
 		"Every number is the same on every machine, whatever the threads and batches.\n"
 		"A TRIAL is f32 (the model as it is stored), bf16, a preset, another block\n"
@@ -152,7 +152,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		{"batch", 'b', OPTION_UNSIGNED, "N", "rows that run at once; does not affect the output", &o->batch},
 		{"threads", 0, OPTION_THREADS, "N", "use at most this many threads, 0: one per processor; does not affect the output",
 		 &o->trial.threads},
-		{"profile", 0, OPTION_FLAG, NULL, "also where the time went, by layer and kind of work, beside the machine's limits",
+		{"profile", 0, OPTION_FLAG, NULL, "print where the time went, too, by layer and kind of work, beside the machine's limits",
 		 &o->profile},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of tables", &o->json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &o->quiet},

@@ -132,7 +132,7 @@ static void print_text(void)
 	print_elements();
 	print_blocks();
 	for (int s = 0; s < N_SECTIONS; s++) {
-		printf("\nChoices: %s (the first is the default)\n", choice_title(sections[s].kind));
+		printf("\nChoices: %s (the first is the library's default)\n", choice_title(sections[s].kind));
 		for (int i = 0; choice_at(sections[s].kind, i, &choice); i++)
 			printf("  %-20s%s\n", choice.name, choice.meaning);
 	}

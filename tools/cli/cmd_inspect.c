@@ -265,7 +265,8 @@ static int run(int argc, char **argv, struct error *error)
 		"inspect [--json] IN",
 		"Lists the contents of a tensor file (.safetensors, .gguf, .npy) or a model\n"
 		"directory: metadata, the name, dtype, shape and size of each tensor, totals, and\n"
-		"whether and how the weights are quantized. Only the headers are read.",
+		"whether and how the weights are quantized. Only headers and tensor\n"
+		"scales are read.",
 		"  mxfp inspect model.safetensors",
 	};
 	bool json = false;

@@ -76,14 +76,14 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		 &s->tokens},
 		{"eval", 0, OPTION_STRING, "FILE", "also run the language model that IN is on a file of token ids (.json, .npy, "
 		 ".u16, .u32, .bin) or a text, as it is and quantized, as mxfp eval --by-layer does", &s->eval},
-		{"try", 0, OPTION_STRING, "TRIAL,...", "run it in these ways too, one row for each, as mxfp eval --try does (default: "
+		{"try", 0, OPTION_STRING, "TRIAL,...", "also run it in these ways, one row each, as mxfp eval --try does (default: "
 		 TRIES_USUAL ")", &s->tries},
 		{"calibrate", 0, OPTION_STRING, "FILE", "run the ways of four bits also with weights that mxfp calibrate chooses on this file "
 		 "of tokens or text", &s->calibrate},
 		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary of these texts (default: the model's)", &s->corpus.tokenizer},
 		{"context", 0, OPTION_UNSIGNED, "N", "cut them into windows of at most this many tokens", &s->corpus.context},
 		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first N sequences, or windows of a text", &s->corpus.sequences},
-		{"profile", 0, OPTION_FLAG, NULL, "also where the time of running it went", &s->profile},
+		{"profile", 0, OPTION_FLAG, NULL, "report where the time of these runs went, too", &s->profile},
 		{"product-rows", 0, OPTION_UNSIGNED, "N", "measure products of at most N rows of a tensor, evenly spaced, "
 		 "0: of all", &s->product_rows},
 		{"seed", 0, OPTION_UNSIGNED, "N", "seed of the activations and of stochastic rounding", &s->seed},

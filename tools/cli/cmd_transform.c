@@ -18,8 +18,8 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		"transform MODEL -o OUT --scale-norms | --scale-mlp | ... [options]",
 		"Changes weights so that a block format loses less and outputs stay the same:\n"
 		"scales move from one layer to the next, as in SmoothQuant, and Hadamard matrices\n"
-		"rotate values or the residual stream, as in QuaRot. Nothing is added to what\n"
-		"runs. Scales are powers of two, so that outputs in f32 stay the same in every\n"
+		"rotate values or the residual stream, as in QuaRot. Inference needs no extra\n"
+		"operation. Scales are powers of two, so outputs in f32 stay the same in every\n"
 		"bit; folding and rotations round. MODEL is a .safetensors file or a model\n"
 		"directory of a family that mxfp eval runs, without experts. OUT is a directory,\n"
 		"or a file if MODEL is one and OUT ends in .safetensors. Rotations help some\n"
@@ -43,8 +43,8 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		 &o->settings.rotate_values},
 		{"rotate-stream", 0, OPTION_FLAG, NULL, "rotate the residual stream by Hadamard matrices, with norms folded",
 		 &o->settings.rotate_stream},
-		{"rotation-size", 0, OPTION_UNSIGNED, "N", "size of Hadamard matrices, a power of two (default: the largest that divides "
-		 "a head or the stream)", &o->settings.rotation},
+		{"rotation-size", 0, OPTION_UNSIGNED, "N", "size of Hadamard matrices, a power of two, 0: the largest that divides a head or "
+		 "the stream", &o->settings.rotation},
 		{.kind = OPTION_HEADING, .help = "Execution"},
 		{"threads", 0, OPTION_THREADS, "N", "copy other tensors on at most this many threads, 0: one per processor; does not "
 		 "affect the output", &o->settings.threads},
@@ -107,4 +107,4 @@ static int run(int argc, char **argv, struct error *error)
 	return code;
 }
 
-const struct command command_transform = {"transform", "change weights, not outputs, for a format", run};
+const struct command command_transform = {"transform", "scale or rotate weights and keep the outputs", run};
