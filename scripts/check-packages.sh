@@ -54,11 +54,13 @@ apt='DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends -o Dpk
 
 container_new
 step 'installing what the build needs' "apt-get -q update; $apt build-dep ./; $apt install lintian"
+"${git[@]}" ls-tree -r --name-only "$commit" | grep -vE '(^|/)\.' >"$root/srv/committed"
 step 'make dist' "autoreconf -i; ./configure -q; make -s dist
 	mkdir /srv/packages
 	mv libmxfp-$upstream.tar.gz /srv/packages/libmxfp_$upstream.orig.tar.gz
 	cd /srv/packages
 	tar -xf libmxfp_$upstream.orig.tar.gz
+	(cd libmxfp-$upstream && xargs -d '\n' ls -d </srv/committed >/dev/null)
 	chown -R nobody: ."
 step 'building the packages' "cd /srv/packages/libmxfp-$upstream; $as_user dpkg-buildpackage -us -uc -j\$(nproc)"
 step 'lintian' "cd /srv/packages; $as_user lintian --display-info --fail-on error,warning libmxfp_${version}_*.changes"
