@@ -24,7 +24,7 @@ log=$PWD/check-packages-$release.log
 container_open "$release" "$cache"
 version=$(sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
 upstream=${version%-*}
-packages=(libmxfp0 libmxfp-dev mxfp mxfp-doc)
+packages=(libmxfp0 libmxfp-engine0 libmxfp-dev mxfp mxfp-doc)
 
 # step WHAT COMMAND: runs it in the container with -e, as root; prints the log's last lines and ends if it fails.
 passed=0

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # What a release states more than once is one: the version in configure.ac, NEWS and debian/changelog, and whether it is released; the number
-# of the interface in configure.ac and in the name of the Debian package; what lib/libmxfp.map exports and the symbols of that package,
+# of each interface in configure.ac and in the name of its Debian package; what a library's map exports and the symbols of the package,
 # which stay a record of the interface when both the map and the headers lose a function. In a checkout, debian/ and Makefile.am name
 # the same files.
 set -euo pipefail
@@ -47,6 +47,7 @@ library() {
 		END { exit wrong }' "$symbols" || status=1
 }
 library libmxfp lib/libmxfp.map MXFP_LIBTOOL_VERSION
+library libmxfp-engine lib/engine/libmxfp-engine.map MXFP_ENGINE_LIBTOOL_VERSION
 
 if [ -e .git ]; then
 	diff <(git -c 'safe.directory=*' ls-files debian | grep -v '\.gitignore$' | sort) \
