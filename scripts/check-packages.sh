@@ -26,8 +26,8 @@ version=$(sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
 upstream=${version%-*}
 packages=(libmxfp0 libmxfp-engine0 libmxfp-dev mxfp mxfp-doc)
 
-# step WHAT COMMAND: runs it in the container with -e, as root; prints the log's last lines and ends if it fails.
-passed=0
+# step WHAT COMMAND: runs it in the container with -e, as root; prints the log's last lines if it fails.
+passed=0 failed=0
 step() {
 	local status=0 writer
 	stage "$release: $1"
@@ -41,19 +41,24 @@ step() {
 	container_run bash -ec "$2" >&3 2>&1 3>&- || status=$?
 	exec 3>&-
 	wait $writer || true
-	[ $status = 0 ] || {
-		tail -n 30 "$log"
-		echo "FAIL: $release: $1; $log"
-		echo "$passed passed, 1 failed, 0 skipped"
-		exit 1
-	}
-	passed=$((passed + 1))
+	if [ $status = 0 ]; then
+		passed=$((passed + 1))
+		return
+	fi
+	failed=$((failed + 1))
+	tail -n 30 "$log"
+	echo "FAIL: $release: $1; $log"
+	return $status
+}
+finish() {
+	echo "$passed passed, $failed failed, 0 skipped"
+	exit $((failed > 0))
 }
 as_user='setpriv --reuid=nobody --regid=nogroup --clear-groups'
 apt='DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends -o Dpkg::Use-Pty=0'
 
 container_new
-step 'installing what the build needs' "apt-get -q update; $apt build-dep ./; $apt install lintian"
+step 'installing what the build needs' "apt-get -q update; $apt build-dep ./; $apt install lintian" || finish
 "${git[@]}" ls-tree -r --name-only "$commit" | grep -vE '(^|/)\.' >"$root/srv/committed"
 step 'make dist' "autoreconf -i; ./configure -q; make -s dist
 	mkdir /srv/packages
@@ -61,25 +66,25 @@ step 'make dist' "autoreconf -i; ./configure -q; make -s dist
 	cd /srv/packages
 	tar -xf libmxfp_$upstream.orig.tar.gz
 	(cd libmxfp-$upstream && xargs -d '\n' ls -d </srv/committed >/dev/null)
-	chown -R nobody: ."
-step 'building the packages' "cd /srv/packages/libmxfp-$upstream; $as_user dpkg-buildpackage -us -uc -j\$(nproc)"
+	chown -R nobody: ." || finish
+step 'building the packages' "cd /srv/packages/libmxfp-$upstream; $as_user dpkg-buildpackage -us -uc -j\$(nproc)" || finish
 # A first upload to Debian closes the bug that announced it; these go nowhere.
 step 'lintian' "cd /srv/packages
-	$as_user lintian --display-info --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs libmxfp_${version}_*.changes"
+	$as_user lintian --display-info --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs libmxfp_${version}_*.changes" || true
 kept=build-packages/$release
 rm -rf "$kept"
 mkdir -p "$kept"
 find "$root/srv/packages" -maxdepth 1 -type f -exec cp -t "$kept" {} +
-step 'building the source package from the used tree' "cd /srv/packages/libmxfp-$upstream; $as_user dpkg-buildpackage -us -uc -S"
+step 'building the source package from the used tree' "cd /srv/packages/libmxfp-$upstream; $as_user dpkg-buildpackage -us -uc -S" || true
 
 container_new
 mkdir "$root/srv/packages"
 cp "$kept"/* "$root/srv/packages"
 debs=$(printf "/srv/packages/%s_${version}_*.deb " "${packages[@]}")
-step 'installing the packages' "apt-get -q update; $apt install $debs; dpkg -L ${packages[*]} | sort -u >/srv/files; mxfp --version"
-step 'the tests of the packages' "$apt install autopkgtest; autopkgtest $debs /srv/packages/libmxfp_$version.dsc -- null"
+step 'installing the packages' "apt-get -q update; $apt install $debs; dpkg -L ${packages[*]} | sort -u >/srv/files; mxfp --version" || finish
+step 'the tests of the packages' "$apt install autopkgtest; autopkgtest $debs /srv/packages/libmxfp_$version.dsc -- null" || true
 step 'removing the packages' "$apt purge ${packages[*]}
 	while read -r file; do
 		[ ! -e \"\$file\" ] || [ -d \"\$file\" ] || { echo \"\$file is still there\"; exit 1; }
-	done </srv/files"
-echo "$passed passed, 0 failed, 0 skipped"
+	done </srv/files" || true
+finish
