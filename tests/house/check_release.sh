@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What a release states more than once is one: the version in configure.ac, NEWS and debian/changelog, and whether it is released; the number
-# of each interface in configure.ac and in the name of its Debian package; what a library's map exports and the symbols of the package,
-# which stay a record of the interface when both the map and the headers lose a function. In a checkout, debian/ and Makefile.am name
-# the same files.
+# What a release states more than once is one: the version in configure.ac, the headers, README.md, NEWS and debian/changelog, and whether
+# it is released; the number of each interface in configure.ac and in the name of its Debian package; what a library's map exports and the
+# symbols of the package, which stay a record of the interface when both the map and the headers lose a function. In a checkout, debian/
+# and Makefile.am name the same files.
 set -euo pipefail
 cd "${srcdir:-$(dirname "$0")/../..}"
 status=0
@@ -21,6 +21,9 @@ version=$(sed -nE 's/^AC_INIT\(\[libmxfp\], \[([^]]*)\].*/\1/p' configure.ac)
 	echo 'configure.ac: no version'
 	exit 1
 }
+same configure.ac "$version" include/mxfp/version.h \
+	"$(sed -nE 's/^#define MXFP_VERSION_(MAJOR|MINOR|PATCH) //p' include/mxfp/version.h | paste -sd .)"
+same configure.ac "$version" README.md "$(sed -nE 's/.*This is version ([0-9.]*[0-9]).*/\1/p' README.md)"
 read -r _ news state <NEWS
 same configure.ac "$version" NEWS "$news"
 same configure.ac "$version" debian/changelog "$(sed -nE '1s/^libmxfp \((.*)-[^-]*\) .*/\1/p' debian/changelog)"
