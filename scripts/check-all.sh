@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/build.shlib
 
-parts=(tiers sanitize abi compilers debian emulated interop exhaustive)
+parts=(tiers sanitize abi compilers debian packages emulated interop exhaustive)
 usage='usage: scripts/check-all.sh [PART...]
 
 Parts, with random inputs of a seed that is printed; MXFP_TEST_SEED sets it:
@@ -14,6 +14,7 @@ Parts, with random inputs of a seed that is printed; MXFP_TEST_SEED sets it:
   abi         exported symbols, and the interface beside that of the last tag
   compilers   every test with every gcc and clang of this machine, at -O1, -O2, -O3
   debian      scripts/check.sh in a bare Debian 12 and 13 (needs root)
+  packages    Debian packages for both, built, installed and tested (needs root)
   emulated    aarch64, s390x and old x86 CPUs under qemu (needs Debian)
   interop     other programs read and write files, and run models (needs MXFP_LAB)
   exhaustive  all inputs, on every tier; MXFP_TEST_PART=K/N runs part K of N
@@ -84,6 +85,13 @@ part_debian() {
 	return $status
 }
 
+part_packages() {
+	local status=0
+	scripts/check-packages.sh bookworm || status=1
+	scripts/check-packages.sh trixie || status=1
+	return $status
+}
+
 part_emulated() {
 	local status=0 machine
 	for machine in aarch64 s390x cpus; do
@@ -106,7 +114,7 @@ part_exhaustive() {
 # lack PART: why it cannot run here; nothing if it can.
 lack() {
 	case $1 in
-	debian) [ "$(id -u)" = 0 ] || echo 'it needs root, for chroot' ;;
+	debian | packages) [ "$(id -u)" = 0 ] || echo 'it needs root, for chroot' ;;
 	emulated) command -v apt-get >/dev/null || echo 'it needs Debian, whose packages for other machines it takes' ;;
 	interop) [ -n "${MXFP_LAB-}" ] || echo 'MXFP_LAB names no lab; scripts/interop-lab.sh DIR makes one' ;;
 	esac

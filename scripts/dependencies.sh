@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Installs missing packages: `build` for the library and the command, `check` also for the tests, `aarch64` and `s390x` to
 # build and run programs for these machines, `emulation` to run native programs under qemu-user, `container` for
-# check-debian.sh.
+# check-debian.sh and check-packages.sh.
 # On Debian it uses apt-get, as root or with sudo, and does not access the network if nothing is missing.
 # Elsewhere it lists what is missing and fails.
 set -euo pipefail
