@@ -243,12 +243,13 @@ gguf "$(tensor a.weight 40 0 64 1)" 1 "$nvfp4$(repeat 28 00)" >"$work/long.gguf"
 exits 0 "" convert "$work/long.gguf" -o "$work/to.safetensors" -fq
 same "NVFP4 without a scale" "$(data 40 "$work/long.safetensors")" "$(data 40 "$work/to.safetensors")"
 # Neither becomes the other kind of model: llama.cpp wants key-values, and loaders of directories have other names.
-exits 2 "to.gguf: a GGUF file is made from another one, and $work/plain.safetensors is not a GGUF file; make one" \
+exits 2 "to.gguf: a GGUF file is made from another one, and $work/plain.safetensors is not a GGUF file; mxfp convert makes one" \
 	convert "$work/plain.safetensors" -o "$work/to.gguf" -f
 exits 2 "x: a GGUF file becomes no model directory" convert "$work/from.gguf" -o "$work/x"
 [ ! -e "$work/x" ] || bad "an output after a refusal"
 exits 2 "layout gguf is that of a file; give it a name that ends in .gguf" \
 	convert "$work/plain.safetensors" -o "$work/x" -l gguf
+exits 2 "layout gguf is that of a file" quantize "$work/plain.safetensors" -o "$work/x" -l gguf -n
 exits 2 "layout quark is for .safetensors files" convert "$work/plain.safetensors" -o "$work/x.gguf" -l quark
 
 # What a layout does not hold: refused, or decoded.

@@ -204,7 +204,7 @@ static int check(const struct quantize_settings *s, struct error *error)
 
 	if (s->out == NULL && !s->dry_run)
 		return fail(error, EXIT_USAGE, "quantize: no output given; -o OUT names a directory");
-	if (s->layout == &layout_gguf && !s->dry_run && !is_gguf(s))
+	if (s->layout == &layout_gguf && s->out != NULL && !is_gguf(s))
 		return fail(error, EXIT_USAGE, "quantize: %s: layout gguf is that of a file; give it a name that ends in "
 		            ".gguf", s->out);
 	if (named != NULL && named != s->layout->file_format)

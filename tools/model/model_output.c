@@ -172,8 +172,8 @@ int model_output_check_source(const struct model *source, const char *path, stru
 	if (source->is_directory)
 		return fail(error, EXIT_USAGE, "%s: a GGUF file is made from another one, and %s is not a GGUF file; write a directory DIR, and mxfp convert DIR "
 		            "-o %s makes one of it", path, source->path, path);
-	return fail(error, EXIT_USAGE, "%s: a GGUF file is made from another one, and %s is not a GGUF file; make one of it with "
-	            "convert_hf_to_gguf.py of llama.cpp first", path, source->path);
+	return fail(error, EXIT_USAGE, "%s: a GGUF file is made from another one, and %s is not a GGUF file; mxfp convert makes one "
+	            "of the model's directory", path, source->path);
 }
 
 /* Adds the source's files and config.json, from which all that is written follows, and the program's version. */
