@@ -114,7 +114,7 @@ carried=$old
 # What cannot be.
 header '{"x.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}' >"$work/x.safetensors"
 repeat 128 0 >>"$work/x.safetensors"
-exits 2 "convert_hf_to_gguf.py" quantize "$work/x.safetensors" -o "$work/x.gguf"
+exits 2 "mxfp convert makes one" quantize "$work/x.safetensors" -o "$work/x.gguf"
 exits 2 "a .gguf file is in layout gguf" quantize "$work/f32.gguf" -o "$work/x.gguf" --layout quark
 exits 2 "layout gguf holds no mxfp8-e4m3" quantize "$work/f32.gguf" -o "$work/x.gguf" --weights mxfp8-e4m3
 exits 2 "layout gguf holds no sparse weights" quantize "$work/f32.gguf" -o "$work/x.gguf" --sparsity 4:16
