@@ -55,6 +55,7 @@ struct lint_weight {
 	const struct file *file; /* of its codes */
 	const struct tensor *codes;
 	enum mxfp_format format;
+	const struct layout *layout;
 };
 
 struct lint {

@@ -117,6 +117,7 @@ static int add_weight(struct naming *n, const struct quantized *q, const char *n
 		.file = q->files[LAYOUT_CODES],
 		.codes = at->tensor,
 		.format = q->choice.form->format,
+		.layout = q->choice.layout,
 	};
 	if (plain == NULL || plain == at->tensor)
 		return EXIT_OK;
@@ -239,6 +240,28 @@ static int lint_index(struct lint *lint, struct error *error)
 	                 model->data_bytes);
 }
 
+/* What loaders of a layout make of its weights in a format: one finding for all of them. */
+static int check_loaders(struct lint *lint, const struct layout *layout, enum mxfp_format format, struct error *error)
+{
+	struct lint_place first = {.file = NULL};
+	bool misread;
+	const char *caution = layout_caution(layout, format, &misread);
+	size_t n = 0;
+
+	for (size_t i = 0; i < lint->n_weights && caution != NULL; i++) {
+		const struct lint_weight *weight = &lint->weights[i];
+
+		if (weight->layout != layout || weight->format != format)
+			continue;
+		if (n++ == 0)
+			first = (struct lint_place){.file = weight->file, .tensor = weight->codes->name};
+	}
+	if (n == 0)
+		return EXIT_OK;
+	return lint_find_alike(lint, misread ? LINT_MISREAD : LINT_REFUSED, &first, n, error, "it is %s in layout %s: %s",
+	                       mxfp_format_get_info(format)->name, layout->name, caution);
+}
+
 static int compare_weights(const void *a, const void *b)
 {
 	return strcmp(((const struct lint_weight *)a)->name, ((const struct lint_weight *)b)->name);
@@ -269,5 +292,9 @@ int lint_names(struct lint *lint, struct error *error)
 		code = lint_find_alike(lint, LINT_UNKNOWN, &n.bare.first, n.bare.n, error, "it is FP8 without scales, which mxfp does not "
 		                       "read; .to(torch.bfloat16) of PyTorch turns it into numbers");
 	qsort(lint->weights, lint->n_weights, sizeof *lint->weights, compare_weights);
+	for (size_t l = 0; layouts[l] != NULL && code == EXIT_OK; l++)
+		for (size_t i = 0; i < layouts[l]->n_forms && code == EXIT_OK; i++)
+			if (!layouts[l]->forms[i].sparse)
+				code = check_loaders(lint, layouts[l], layouts[l]->forms[i].format, error);
 	return code;
 }

@@ -351,7 +351,7 @@ static int begin(struct running *r, struct error *error)
 	                                "--allow-rounding", s->allow_rounding ? "yes" : "no");
 	int code = fingerprint == NULL || json_out_of_memory()
 	           ? fail_memory(error)
-	           : model_output_begin(&r->output, r->model, &(struct partial_target){s->out, false, s->force, s->resume, false, NULL},
+	           : model_output_begin(&r->output, r->model, &(struct partial_target){s->out, false, s->force, s->resume, false, NULL, 0},
 	                                fingerprint, error);
 	json_decref(fingerprint);
 	return code;

@@ -135,7 +135,7 @@ static int begin(struct running *r, struct error *error)
 	int code = fingerprint == NULL || !fingerprint_add(fingerprint, "tokenizer.json or config.json",
 	                                                   XXH3_128bits(r->pairs.bytes, r->pairs.n_bytes)) || json_out_of_memory()
 	           ? fail_memory(error)
-	           : model_output_begin(&r->output, r->model, &(struct partial_target){s->out, true, s->force, s->resume, false, NULL},
+	           : model_output_begin(&r->output, r->model, &(struct partial_target){s->out, true, s->force, s->resume, false, NULL, 0},
 	                                fingerprint, error);
 	json_decref(fingerprint);
 	return code;

@@ -28,7 +28,11 @@ static int check_target(const struct output *output, bool *exists, struct error 
 		            output->is_directory ? "directory" : "regular file");
 	if (!output->force)
 		return fail(error, EXIT_USAGE, "%s: exists; give --force to replace it", output->path);
-	return output->is_directory ? directory_check_ours(output->path, error) : EXIT_OK;
+	if (!output->is_directory)
+		return EXIT_OK;
+	if (access(output->path, W_OK) != 0)
+		return fail(error, EXIT_IO, "%s: cannot be replaced: %s; choose another name", output->path, strerror(errno));
+	return directory_check_ours(output->path, error);
 }
 
 /* Returns the start of the last component of a path. */

@@ -19,6 +19,7 @@
 #include "io/facts.h"
 #include "io/json.h"
 #include "io/kept.h"
+#include "io/room.h"
 
 #define BUILT "output"
 #define FINGERPRINT "fingerprint.json"
@@ -346,10 +347,13 @@ static int open_directory(struct partial *partial, struct error *error)
 }
 
 /* Makes OUT.partial and begins there. */
-static int begin_first(struct partial *partial, const json_t *fingerprint, struct error *error)
+static int begin_first(struct partial *partial, uint64_t bytes, const json_t *fingerprint, struct error *error)
 {
+	const struct room_need need = {partial->output.path, bytes};
 	int code = output_check_commit(&partial->output, error);
 
+	if (code == EXIT_OK)
+		code = room_check(&need, 1, "make room there, or choose another", error);
 	if (code != EXIT_OK)
 		return code;
 	if (mkdir(partial->directory, 0777) != 0)
@@ -412,7 +416,7 @@ int partial_begin(struct partial *partial, const struct partial_target *target, 
 		code = look(partial, &kept, error);
 	if (code != EXIT_OK)
 		return code;
-	return kept ? begin_again(partial, target, fingerprint, error) : begin_first(partial, fingerprint, error);
+	return kept ? begin_again(partial, target, fingerprint, error) : begin_first(partial, target->bytes, fingerprint, error);
 }
 
 int partial_find_kept(const char *out, char **directory, bool *any, struct error *error)

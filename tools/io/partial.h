@@ -19,6 +19,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 #include "io/output.h"
@@ -33,6 +34,7 @@ struct partial_target {
 	bool as_file, force, resume;
 	bool never_resumes; /* the command cannot continue a run */
 	const struct partial_open_choice *open; /* the last has no key; NULL: none */
+	uint64_t bytes; /* that a run which begins will write; 0: not known */
 };
 
 struct partial {
@@ -50,7 +52,7 @@ int partial_name(struct partial *partial, const struct partial_target *target, s
 /*
  * Begins an output after partial_name(), or continues one if the target says `resume` and there is one. Refuses an
  * existing OUT.partial without `resume` or `force`, which starts over, and one with another fingerprint (an object of
- * strings) or with files that are not ours. OUT itself is checked as output.h says. EXIT_USAGE, EXIT_IO, EXIT_MEMORY;
+ * strings), with files that are not ours, or without room for a first run's bytes. OUT itself is checked as output.h says. EXIT_USAGE, EXIT_IO, EXIT_MEMORY;
  * these leave what was there.
  */
 int partial_begin(struct partial *partial, const struct partial_target *target, const json_t *fingerprint,

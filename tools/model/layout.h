@@ -176,6 +176,9 @@ extern const struct layout *const layouts[];
 /* The form of a format in a layout, dense or sparse; NULL if it has none. */
 const struct layout_form *layout_form(const struct layout *layout, enum mxfp_format format, bool sparse);
 
+/* NULL, or what programs that load a layout make of a format in it, as a phrase: they refuse it, or read other numbers. */
+const char *layout_caution(const struct layout *layout, enum mxfp_format format, bool *misread);
+
 /* NULL, or why a tensor of rank 1 or more cannot be held by a choice, as a phrase. */
 const char *layout_refuses(const struct layout_choice *choice, const struct tensor *source);
 

@@ -167,7 +167,7 @@ int quantize_write(struct transfer *transfer, struct quantize_plan *plan, const 
 int quantize_read_counts(struct quantize_plan *plan, const struct quantize_file *file, const struct partial *partial,
                          struct error *error);
 
-/* What --quiet does not hide: NaN and Inf, as a line on standard error. */
+/* What --quiet does not hide, as lines on standard error: NaN and Inf, and a format that loaders misread. */
 void quantize_losses(const struct quantize_plan *plan);
 
 /* Prints the plan, and after quantize_run() what happened, to stdout: as text, or as JSON if the settings say so. */

@@ -305,11 +305,23 @@ static int prepare(struct running *r, json_t **fingerprint, struct error *error)
 	return code == EXIT_OK ? make_fingerprints(r, fingerprint, error) : code;
 }
 
+/* What goes to this machine's disk: all tensors, or those of its part. */
+static uint64_t bytes_here(const struct quantize_plan *plan)
+{
+	const struct part_choice *part = &plan->settings->part;
+	uint64_t bytes = 0;
+
+	for (size_t f = 0; f < plan->n_files; f++)
+		if (part->of == 0 || plan->files[f].owner == part->number - 1)
+			bytes += plan->files[f].output_bytes;
+	return bytes;
+}
+
 int quantize_run(struct quantize_plan *plan, struct error *error)
 {
 	const struct quantize_settings *settings = plan->settings;
 	const struct partial_target target = {settings->out, quantize_makes_file(settings), settings->force,
-	                                      settings->resume, false, NULL};
+	                                      settings->resume, false, NULL, bytes_here(plan)};
 	struct running r = {.plan = plan};
 	json_t *fingerprint = NULL;
 	int code = partial_name(&r.partial, &target, error);

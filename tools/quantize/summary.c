@@ -114,6 +114,37 @@ static void print_choices(const struct quantize_plan *plan)
 		       mxfp_format_get_info(s->choice.format)->name);
 }
 
+/* What loaders of the layout make of the formats of the weights, where that is other numbers or, with `all`, an error. */
+static json_t *find_cautions(const struct quantize_plan *plan, bool all)
+{
+	const struct layout *layout = plan->settings->layout;
+	json_t *found = json_array();
+	uint32_t told = 0;
+
+	for (size_t i = 0; i < plan->n_entries; i++) {
+		const enum mxfp_format format = plan->entries[i].choice.format;
+		bool misread;
+
+		if (!plan->entries[i].quantized || (told >> format & 1) != 0)
+			continue;
+		told |= UINT32_C(1) << format;
+		const char *caution = layout_caution(layout, format, &misread);
+		if (caution != NULL && (all || misread))
+			json_array_append_new(found, json_sprintf("%s in layout %s: %s", mxfp_format_get_info(format)->name,
+			                                          layout->name, caution));
+	}
+	return found;
+}
+
+static void print_cautions(FILE *file, const char *prefix, const struct quantize_plan *plan, bool all)
+{
+	json_t *cautions = find_cautions(plan, all);
+
+	for (size_t i = 0; i < json_array_size(cautions); i++)
+		fprintf(file, "%s%s\n", prefix, json_string_value(json_array_get(cautions, i)));
+	json_decref(cautions);
+}
+
 static void print_part(const struct quantize_plan *plan)
 {
 	const struct part_choice *part = &plan->settings->part;
@@ -131,6 +162,7 @@ void quantize_losses(const struct quantize_plan *plan)
 
 	if (counts.nan + counts.inf > 0)
 		fprintf(stderr, "mxfp: %" PRIu64 " numbers were NaN and %" PRIu64 " Inf\n", counts.nan, counts.inf);
+	print_cautions(stderr, "mxfp: ", plan, false);
 }
 
 static void print_totals(const struct quantize_plan *plan)
@@ -150,6 +182,9 @@ static void print_totals(const struct quantize_plan *plan)
 		       plan->model->n_decoded, decoded_from(plan->model));
 	if (totals.f64 > 0)
 		printf("%zu of them were F64 and first rounded to f32, to nearest even\n", totals.f64);
+	print_cautions(stdout, "", plan, true);
+	if (plan->model->is_directory && json_object_size(plan->model->config) == 0)
+		puts("the model has no config.json: the one that is written says how weights are quantized, and loaders need more");
 	carry_print(&plan->carry, stdout);
 	if (quantize_makes_file(settings) && settings->layout->config != NULL)
 		puts(model_output_alone);
@@ -210,6 +245,7 @@ static json_t *head_facts(const struct quantize_plan *plan)
 
 	for (size_t i = 0; i < n; i++)
 		facts = facts_set(facts, choices[i].key + prefix, json_string(choices[i].value));
+	facts = facts_set(facts, "cautions", find_cautions(plan, true));
 	facts = facts_set(facts, "copied", carry_facts(&plan->carry));
 	return s->dry_run ? facts : facts_update(facts, counts_weights_facts(&totals.counts));
 }

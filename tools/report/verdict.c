@@ -433,6 +433,40 @@ static void print_headline(FILE *file, const struct report *report)
 		fputs(" What the model loses is unknown until it runs on a text: --eval FILE.", file);
 }
 
+/* Whether mxfp quantize writes what a trial ran: its default layout must tell loaders of the activations. */
+static bool is_offered(const struct trial *trial)
+{
+	return trial->quantizes && trial->settings.activations == trial->activations;
+}
+
+/* Finds the best of the ways that were tried and can be written. */
+static bool find_best(size_t *best, const struct report_evaluation *e)
+{
+	size_t order[EVALUATE_TRIALS], i = 0;
+	const size_t n = judge_rank(order, &e->evaluation);
+
+	while (i < n && !is_offered(e->ways[order[i]]))
+		i++;
+	if (i == n || judge(&e->evaluation.results[order[i]].summary) == JUDGE_BROKEN)
+		return false;
+	*best = order[i];
+	return true;
+}
+
+/* What loaders of the default layout make of it. */
+static void print_caution(FILE *file, const struct report_evaluation *e)
+{
+	size_t best;
+	bool misread;
+
+	if (!find_best(&best, e) || e->ways[best]->recipe.path != NULL)
+		return;
+	const enum mxfp_format format = e->ways[best]->settings.choice.format;
+	const char *caution = layout_caution(layouts[0], format, &misread);
+	if (caution != NULL)
+		fprintf(file, "Of %s in layout %s: %s. ", mxfp_format_get_info(format)->name, layouts[0]->name, caution);
+}
+
 static void print_details(FILE *file, const struct report *report)
 {
 	const struct report_verdict *verdict = &report->verdict;
@@ -443,6 +477,7 @@ static void print_details(FILE *file, const struct report *report)
 
 	if (report->evaluation != NULL) {
 		report_evaluation_details(file, report->evaluation);
+		print_caution(file, report->evaluation);
 		fputs("By the errors of weights: ", file);
 		print_sentence(file, report);
 		putc(' ', file);
@@ -560,28 +595,19 @@ static void print_trial(FILE *file, const struct report *report, const struct tr
 	print_selection(file, report->select);
 }
 
-/* Whether mxfp quantize writes what a trial ran: its default layout must tell loaders of the activations. */
-static bool is_offered(const struct trial *trial)
-{
-	return trial->quantizes && trial->settings.activations == trial->activations;
-}
-
 /* The commands that make the best way that was tried. */
 static void print_best(FILE *file, const struct report *report)
 {
 	const struct report_evaluation *e = report->evaluation;
 	const char *path = report->model->path;
-	size_t order[EVALUATE_TRIALS], i = 0;
-	const size_t n = judge_rank(order, &e->evaluation);
+	size_t best;
 
-	while (i < n && !is_offered(e->ways[order[i]]))
-		i++;
-	if (i == n || judge(&e->evaluation.results[order[i]].summary) == JUDGE_BROKEN)
+	if (!find_best(&best, e))
 		return;
-	const bool calibrated = e->calibrated[order[i]];
+	const bool calibrated = e->calibrated[best];
 	if (calibrated) {
 		chosen_print(file, &e->chosen);
-		print_trial(file, report, e->ways[order[i]]);
+		print_trial(file, report, e->ways[best]);
 		fputs(" && ", file);
 	}
 	fputs("mxfp quantize ", file);
@@ -590,7 +616,7 @@ static void print_best(FILE *file, const struct report *report)
 	else
 		word_print(file, path);
 	fputs(suffix_stem(path, ".gguf") != 0 && !calibrated ? " -o OUT.gguf" : " -o OUT", file);
-	print_trial(file, report, e->ways[order[i]]);
+	print_trial(file, report, e->ways[best]);
 	if (report->options->round != MXFP_ROUND_RNE)
 		fprintf(file, " --round %s", mxfp_option_name(MXFP_OPTION_ROUND, (int)report->options->round));
 }

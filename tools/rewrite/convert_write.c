@@ -496,7 +496,7 @@ static int begin(struct running *r, struct error *error)
 	json_release(text);
 	json_decref(ignore);
 	carry_fingerprint(&r->plan->carry, fingerprint);
-	const struct partial_target target = {s->out, convert_makes_file(s), s->force, s->resume, false, open_choices};
+	const struct partial_target target = {s->out, convert_makes_file(s), s->force, s->resume, false, open_choices, 0};
 	char part[32];
 	int whole = EXIT_OK;
 	snprintf(part, sizeof part, "%" PRIu32 "/%" PRIu32, s->part.number, s->part.of);

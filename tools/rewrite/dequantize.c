@@ -366,7 +366,7 @@ static int begin(struct running *r, struct error *error)
 	carry_fingerprint(&r->done->carry, fingerprint);
 	code = json_out_of_memory() ? fail_memory(error)
 	                            : model_output_begin(&r->output, r->model,
-	                                                 &(struct partial_target){s->out, as_file, s->force, s->resume, false, NULL},
+	                                                 &(struct partial_target){s->out, as_file, s->force, s->resume, false, NULL, 0},
 	                                                 fingerprint, error);
 	json_decref(fingerprint);
 	return code;
