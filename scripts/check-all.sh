@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/build.shlib
 
-parts=(tiers sanitize abi compilers debian packages emulated interop exhaustive)
+parts=(tiers sanitize abi compilers debian packages emulated interop prove exhaustive)
 usage='usage: scripts/check-all.sh [PART...]
 
 Parts, with random inputs of a seed that is printed; MXFP_TEST_SEED sets it:
@@ -17,6 +17,7 @@ Parts, with random inputs of a seed that is printed; MXFP_TEST_SEED sets it:
   packages    Debian packages for both, built, installed and tested (needs root)
   emulated    aarch64, s390x and old x86 CPUs under qemu (needs Debian)
   interop     other programs read and write files, and run models (needs MXFP_LAB)
+  prove       proofs of the reference with CBMC
   exhaustive  all inputs, on every tier; MXFP_TEST_PART=K/N runs part K of N
 
 Without PART all run, one after the other; one that cannot run says why. The output of each is in build-all/PART.log.'
@@ -106,6 +107,10 @@ part_interop() {
 	check check TESTS='tests/interop/interop.sh tests/interop/families.sh tests/interop/gguf.sh tests/interop/kinds.sh tests/interop/eval.sh'
 }
 
+part_prove() {
+	tests/prove/prove.sh
+}
+
 part_exhaustive() {
 	build || return
 	check check-exhaustive
@@ -116,6 +121,7 @@ lack() {
 	case $1 in
 	debian | packages) [ "$(id -u)" = 0 ] || echo 'it needs root, for chroot' ;;
 	emulated) command -v apt-get >/dev/null || echo 'it needs Debian, whose packages for other machines it takes' ;;
+	prove) command -v cbmc >/dev/null || echo 'it needs cbmc, a package of Debian 13' ;;
 	interop) [ -n "${MXFP_LAB-}" ] || echo 'MXFP_LAB names no lab; scripts/interop-lab.sh DIR makes one' ;;
 	esac
 }
