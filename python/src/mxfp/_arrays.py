@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: MIT
+"""Arrays of the caller: what is read, and arrays of the same kind for results.
+
+numpy's and torch's are known by their types; other objects are read by the buffer protocol, __array_interface__ or DLPack,
+and results for them, as for lists and numbers, are numpy's arrays, or memoryviews where numpy is not installed.
+"""
+
+from __future__ import annotations
+
+import sys
+from math import prod
+
+from . import _core
+from ._tables import DTYPES, F16, F32, BF16, formats, format_number
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+OWN = -1  # the format is what the array itself says
+CODES = -3  # integers, which `source` has to name
+
+_UINTS = {1: "uint8", 2: "uint16", 4: "uint32"}
+# Letters of the struct module for formats whose numbers it knows.
+_LETTERS = {F32: "f", F16: "e", format_number("tf32"): "f", format_number("int8"): "b"}
+
+
+class Kind:
+    """How arrays of one package are looked at and made."""
+
+    name: str
+
+    def look(self, x: Any) -> tuple[Any, int, tuple[int, ...]]:
+        """What the library reads for x, its format, and shape."""
+        raise NotImplementedError
+
+    def raw(self, x: Any) -> Any:
+        """What the library writes to for an array that empty() or the caller made."""
+        return self.look(x)[0]
+
+    def dtype(self, number: int) -> Any:
+        """The dtype of results in a format."""
+        raise NotImplementedError
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        raise NotImplementedError
+
+    def bytes(self, shape: tuple[int, ...]) -> Any:
+        """An array of uint8."""
+        raise NotImplementedError
+
+    def moved(self, x: Any, axis: int) -> Any:
+        """x, whose last axis becomes `axis`."""
+        raise NotImplementedError
+
+    def format_of(self, dtype: Any) -> int:
+        """The format of a dtype of the package; -1: none."""
+        return -1
+
+
+class Memory(Kind):
+    """Without numpy: buffers are read, results are memoryviews."""
+
+    name = "memory"
+
+    def look(self, x: Any) -> tuple[Any, int, tuple[int, ...]]:
+        kind, number, _, _, shape = _core.describe(x)
+        return x, number if kind == "format" else CODES if kind != "float" else OWN, shape
+
+    def dtype(self, number: int) -> Any:
+        return _LETTERS.get(number, {1: "B", 2: "H", 4: "I"}[_core.formats[number][8]])
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        import struct
+
+        view = memoryview(bytearray(prod(shape) * struct.calcsize(dtype)))
+        return view.cast("B").cast(dtype, shape) if prod(shape) > 0 else view.cast(dtype)
+
+    def bytes(self, shape: tuple[int, ...]) -> Any:
+        return self.empty(shape, "B")
+
+    def moved(self, x: Any, axis: int) -> Any:
+        raise ValueError("axis: other axes than the last need numpy's or torch's arrays")
+
+
+class Lists(Memory):
+    """Numbers and nested lists of them, where there is no numpy."""
+
+    def look(self, x: Any) -> tuple[Any, int, tuple[int, ...]]:
+        from array import array
+
+        numbers: list[float] = []
+        shape = _flatten(numbers, x)
+        flat = memoryview(array("d", numbers))
+        if prod(shape) > 0:
+            return flat.cast("B").cast("d", shape), OWN, shape
+        return flat, OWN, shape
+
+
+def _flatten(numbers: list[float], x: Any) -> tuple[int, ...]:
+    """Appends the numbers of nested lists, and returns their shape."""
+    if not isinstance(x, (list, tuple)):
+        numbers.append(float(x))
+        return ()
+    shapes = {_flatten(numbers, part) for part in x} or {()}
+    if len(shapes) > 1:
+        raise ValueError("x: the lists have different lengths")
+    return (len(x), *shapes.pop())
+
+
+class Numpy(Kind):
+    name = "numpy"
+
+    def __init__(self, numpy: Any) -> None:
+        self.numpy = numpy
+        self.make = numpy.empty
+        self.uint8 = numpy.dtype("uint8")
+        self.views = {size: numpy.dtype(name) for size, name in _UINTS.items()}
+        # What a dtype holds: its format, and the dtype to view it as where the struct module does not know it.
+        self.known: dict[Any, tuple[int, Any]] = {numpy.dtype(name): (OWN, None) for name in ("float32", "float16", "float64")}
+        self.dtypes = {
+            number: numpy.dtype({F16: "float16", F32: "float32"}.get(number, "uint8")) for number in range(len(_core.formats))
+        }
+        self.dtypes[format_number("tf32")] = self.dtypes[F32]
+        self.dtypes[format_number("int8")] = numpy.dtype("int8")
+        self.dtypes[BF16] = numpy.dtype("uint16")
+
+    def learn(self, dtype: Any) -> tuple[int, Any]:
+        name = DTYPES.get(dtype.name)
+        if dtype.kind in "iu":
+            known: tuple[int, Any] = (CODES, None)
+        elif dtype.kind == "f" and dtype.itemsize in (2, 4, 8):
+            known = (OWN, None)
+        elif name is not None:
+            known = (format_number(name), self.views[dtype.itemsize])
+        else:
+            raise TypeError(f"x: dtype {dtype}; numbers are float32, bfloat16, float16, float64 or in a format of mxfp")
+        self.known[dtype] = known
+        return known
+
+    def look(self, x: Any) -> tuple[Any, int, tuple[int, ...]]:
+        dtype = x.dtype
+        known = self.known.get(dtype)
+        if known is None:
+            known = self.learn(dtype)
+        number, view = known
+        return x if view is None else x.view(view), number, x.shape
+
+    def dtype(self, number: int) -> Any:
+        return self.dtypes[number]
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        return self.make(shape, dtype)
+
+    def bytes(self, shape: tuple[int, ...]) -> Any:
+        return self.make(shape, self.uint8)
+
+    def moved(self, x: Any, axis: int) -> Any:
+        return self.numpy.moveaxis(x, -1, axis)
+
+    def format_of(self, dtype: Any) -> int:
+        try:
+            name = DTYPES.get(self.numpy.dtype(dtype).name)
+        except TypeError:
+            return -1
+        return -1 if name is None else format_number(name)
+
+
+class Other(Numpy):
+    """Numbers, lists, and arrays of other packages; results are numpy's."""
+
+    def look(self, x: Any) -> tuple[Any, int, tuple[int, ...]]:
+        if isinstance(x, (int, float, list, tuple)):
+            return super().look(self.numpy.asarray(x, dtype="float64"))
+        if isinstance(x, self.numpy.generic):
+            return super().look(self.numpy.asarray(x))
+        dtype = getattr(x, "dtype", None)
+        number = -1 if dtype is None else self.format_of(dtype)
+        if number >= 0 and hasattr(x, "__array__"):
+            # jax's arrays of ml_dtypes' dtypes, among others.
+            return super().look(self.numpy.asarray(x))
+        kind, number, _, _, shape = _core.describe(x)
+        return x, number if kind == "format" else CODES if kind != "float" else OWN, shape
+
+
+class Torch(Kind):
+    name = "torch"
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+        self.uint8 = torch.uint8
+        self.known: dict[Any, tuple[int, Any]] = {}
+        for size, name in ((1, "uint8"), (1, "int8"), (2, "int16"), (4, "int32")):
+            self.known[getattr(torch, name)] = (CODES, None)
+        for name in ("float32", "float16", "float64"):
+            self.known[getattr(torch, name)] = (OWN, None)
+        self.dtypes = {number: torch.uint8 for number in range(len(_core.formats))}
+        for name, short in DTYPES.items():
+            dtype = getattr(torch, name, None)
+            if dtype is None:
+                continue
+            number = format_number(short)
+            self.dtypes[number] = dtype
+            if dtype not in self.known:
+                self.known[dtype] = (number, torch.int16 if dtype.itemsize == 2 else torch.uint8)
+        self.dtypes[format_number("tf32")] = torch.float32
+        self.dtypes[format_number("int8")] = torch.int8
+
+    def look(self, x: Any) -> tuple[Any, int, tuple[int, ...]]:
+        known = self.known.get(x.dtype)
+        if known is None:
+            raise TypeError(
+                f"x: dtype {x.dtype}; numbers are float32, bfloat16, float16, float64 or in a format of mxfp, a code each"
+            )
+        if x.device.type != "cpu":
+            raise TypeError(f"x: lies on device {x.device}; move it to the CPU first: x.cpu()")
+        number, view = known
+        shape = tuple(x.shape)
+        if x.requires_grad:
+            x = x.detach()
+        if view is not None:
+            x = x.view(view)
+        try:
+            return x.numpy(), number, shape
+        except RuntimeError:  # torch without numpy
+            return x, number, shape
+
+    def dtype(self, number: int) -> Any:
+        return self.dtypes[number]
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        return self.torch.empty(shape, dtype=dtype)
+
+    def bytes(self, shape: tuple[int, ...]) -> Any:
+        return self.torch.empty(shape, dtype=self.uint8)
+
+    def moved(self, x: Any, axis: int) -> Any:
+        return self.torch.movedim(x, -1, axis)
+
+    def format_of(self, dtype: Any) -> int:
+        if not isinstance(dtype, self.torch.dtype):
+            return -1
+        name = DTYPES.get(str(dtype).rpartition(".")[2])
+        return -1 if name is None else format_number(name)
+
+
+_kinds: dict[type, Kind] = {}
+_torch: Torch | None = None
+_numpy: Numpy | None = None
+_other: Kind | None = None
+
+
+def _has_numpy() -> Any:
+    global _numpy, _other
+    if _numpy is None:
+        try:
+            import numpy
+        except ImportError:
+            return None
+        _numpy, _other = Numpy(numpy), Other(numpy)
+    return _numpy.numpy
+
+
+def kind_of(x: Any) -> Kind:
+    """The kind of an array, by its type."""
+    return _kinds.get(type(x)) or _find(x)
+
+
+def _find(x: Any) -> Kind:
+    global _torch
+    kind: Kind
+    numpy = sys.modules.get("numpy")
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, getattr(torch, "Tensor", ())):
+        _torch = kind = _torch or Torch(torch)
+    elif numpy is not None and isinstance(x, getattr(numpy, "ndarray", ())):
+        _has_numpy()
+        assert _numpy is not None
+        kind = _numpy
+    elif _has_numpy() is not None:
+        assert _other is not None
+        kind = _other
+    else:
+        kind = Lists() if isinstance(x, (int, float, list, tuple)) else Memory()
+    if len(_kinds) < 1000:
+        _kinds[type(x)] = kind
+    return kind
+
+
+def source_number(found: int, source: str | None) -> int:
+    """The format of what is read, of which the array says `found`."""
+    if source is None:
+        if found == CODES:
+            raise TypeError(
+                "x: integers; numbers are float32, bfloat16, float16 or float64, and codes of a format are named by source=, "
+                "as in source='e4m3'"
+            )
+        return found
+    number = format_number(source, "source")
+    if found >= 0 and found != number:
+        raise TypeError(f"source: {source}, while the array holds {_core.formats[found][0]}")
+    return number
+
+
+def target_of(kind: Kind, to: Any, argument: str = "format") -> tuple[int, Any]:
+    """The format and dtype of results: `to` is a format's name or a dtype."""
+    if isinstance(to, str):
+        number = format_number(to, argument)
+        return number, kind.dtype(number)
+    number = kind.format_of(to)
+    if number >= 0:
+        return number, to
+    raise TypeError(f"{argument}: a format's name or a dtype of {kind.name} is needed, not {to!r}")
+
+
+def out_of(kind: Kind, out: Any, shape: tuple[int, ...]) -> Any:
+    """Where results go, if the caller says that."""
+    if kind_of(out).name != kind.name and not (kind.name == "memory" or kind_of(out).name == "numpy"):
+        raise TypeError(f"out: an array of {kind.name} is needed, not {type(out)!r}")
+    raw, _, its = kind_of(out).look(out)
+    if tuple(its) != tuple(shape):
+        raise ValueError(f"out: its shape is {tuple(its)}, that of the result {tuple(shape)}")
+    return raw
+
+
+def normal_axis(axis: int, shape: tuple[int, ...]) -> int:
+    """An axis counted from the end; -1 for arrays of no dimensions."""
+    n = max(len(shape), 1)
+    if not -n <= axis < n:
+        raise ValueError(f"axis: {axis} of an array of {len(shape)} dimensions")
+    return axis if axis < 0 else axis - n
+
+
+def moved_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    """The shape with that axis, counted from the end, last."""
+    if axis == -1:
+        return shape
+    return (*shape[:axis], *shape[len(shape) + axis + 1 :], shape[axis])
+
+
+__all__ = ["Kind", "OWN", "formats", "kind_of", "moved_shape", "normal_axis", "out_of", "source_number", "target_of"]

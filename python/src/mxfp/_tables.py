@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: MIT
+"""Formats and options by their names, from the library's tables."""
+
+from __future__ import annotations
+
+from . import _core
+
+
+class Names(dict[str, int]):
+    """Numbers by name. An unknown name is a ValueError that lists those that there are."""
+
+    __slots__ = ("_argument", "_what")
+
+    def __init__(self, argument: str, what: str, names: list[str]) -> None:
+        super().__init__((name, number) for number, name in enumerate(names))
+        self._argument = argument
+        self._what = what
+
+    def __missing__(self, name: object) -> int:
+        raise unknown(self._argument, name, self._what, list(self))
+
+
+def unknown(argument: str, name: object, what: str, names: list[str]) -> Exception:
+    """The error of a name that is none, in the words of the command."""
+    if not isinstance(name, str):
+        return TypeError(f"{argument}: a name is needed, not {name!r} ({what}: {', '.join(names)})")
+    import difflib
+
+    close = difflib.get_close_matches(name, names, 1)
+    guess = f": did you mean {close[0]!r}?" if close else ""
+    return ValueError(f"{argument}: unknown value {name!r}{guess} ({what}: {', '.join(names)})")
+
+
+class Format:
+    """
+    A format of the library: an element format, a code for each number, or a block format, whose elements share scales.
+
+    >>> import mxfp
+    >>> mxfp.formats["mxfp4"].bits_per_number
+    4.25
+    >>> mxfp.formats["e4m3"].largest
+    448.0
+    """
+
+    __slots__ = (
+        "name",
+        "number",
+        "kind",
+        "special",
+        "bits",
+        "exponent_bits",
+        "significand_bits",
+        "bias",
+        "max_code",
+        "storage_bytes",
+        "element",
+        "scale",
+        "block_length",
+        "tensor_scale",
+    )
+
+    name: str  #: as all functions take it
+    number: int  #: enum mxfp_format
+    kind: str  #: "float", "ufloat", "fixed", "exponent" or "block"
+    special: str  #: of elements: "none", "nan" or "ieee": which codes are NaN and Inf
+    bits: int  #: of a code
+    exponent_bits: int
+    significand_bits: int  #: as stored, without the hidden bit
+    bias: int
+    max_code: int  #: of the largest finite number
+    storage_bytes: int  #: of a code by itself
+    element: str  #: of blocks: the format of their elements; of elements: their own name
+    scale: str | None  #: of blocks: the format of their scales
+    block_length: int  #: elements that share a scale; 1: no blocks
+    tensor_scale: bool  #: whether the whole tensor has a scale in binary32 besides
+
+    def __init__(self, number: int) -> None:
+        row = _core.formats[number]
+        self.number = number
+        (self.name, self.kind, self.special, self.bits, self.exponent_bits, self.significand_bits) = row[:6]
+        (self.bias, self.max_code, self.storage_bytes) = row[6:9]
+        self.element = _core.formats[row[9]][0]
+        self.scale = _core.formats[row[10]][0] if self.kind == "block" else None
+        self.block_length = row[11]
+        self.tensor_scale = row[12]
+
+    @property
+    def is_block(self) -> bool:
+        """Whether quantize() takes it; the others are cast()'s."""
+        return self.kind == "block"
+
+    @property
+    def bits_per_number(self) -> float:
+        """Bits of a number, its part of the scale included."""
+        return self.bits + 8 / self.block_length if self.is_block else self.bits
+
+    @property
+    def largest(self) -> float:
+        """The largest finite number of an element, without its scale."""
+        if self.is_block:
+            return formats[self.element].largest
+        if self.kind == "fixed":
+            return self.max_code / 2.0**self.significand_bits
+        if self.kind == "exponent":
+            return 2.0 ** (self.max_code - self.bias)
+        exponent = self.max_code >> self.significand_bits
+        significand = self.max_code & ((1 << self.significand_bits) - 1)
+        return (1 + significand / 2.0**self.significand_bits) * 2.0 ** (exponent - self.bias)
+
+    def __repr__(self) -> str:
+        if self.is_block:
+            return (
+                f"<mxfp format {self.name}: blocks of {self.block_length} {self.element} with a scale in {self.scale}, "
+                f"{self.bits_per_number:g} bits a number>"
+            )
+        return f"<mxfp format {self.name}: {self.bits} bits, largest {self.largest:g}>"
+
+
+def _meanings(rows: list[tuple[str, str]]) -> dict[str, str]:
+    return dict(rows)
+
+
+def _names(argument: str, what: str, rows: list[tuple[str, str]]) -> Names:
+    return Names(argument, what, [name for name, _ in rows])
+
+
+#: Formats by name.
+formats: dict[str, Format] = {}
+formats.update((row[0], Format(number)) for number, row in enumerate(_core.formats))
+#: Scale rules of the MX formats: {name: meaning}.
+rules = _meanings(_core.rules)
+#: NVFP4 recipes: {name: meaning}.
+recipes = _meanings(_core.recipes)
+#: Rounding modes: {name: meaning}.
+rounds = _meanings(_core.rounds)
+#: What becomes of numbers that are too large: {name: meaning}.
+overflows = _meanings(_core.overflows)
+#: What a block with NaN or Inf becomes: {name: meaning}.
+non_finites = _meanings(_core.non_finites)
+#: How products are summed: {name: meaning}.
+accs = _meanings(_core.accs)
+#: Functions of one number: {name: meaning}.
+functions = _meanings(_core.functions)
+
+RULES = _names("rule", "scale rules", _core.rules)
+RECIPES = _names("recipe", "recipes", _core.recipes)
+ROUNDS = _names("round", "rounding modes", _core.rounds)
+OVERFLOWS = _names("overflow", "overflow", _core.overflows)
+NON_FINITES = _names("non_finite", "policies", _core.non_finites)
+ACCS = _names("acc", "accumulation", _core.accs)
+FUNCTIONS = _names("function", "functions", _core.functions)
+
+# Names of dtypes of numpy, ml_dtypes, torch and jax.
+DTYPES = {
+    "float32": "f32",
+    "bfloat16": "bf16",
+    "float16": "f16",
+    "float8_e5m2": "e5m2",
+    "float8_e4m3fn": "e4m3",
+    "float8_e4m3": "e4m3ieee",
+    "float8_e3m4": "e3m4",
+    "float8_e8m0fnu": "e8m0",
+    "float6_e3m2fn": "e3m2",
+    "float6_e2m3fn": "e2m3",
+    "float4_e2m1fn": "e2m1",
+}
+F32, BF16, F16 = (formats[name].number for name in ("f32", "bf16", "f16"))
+
+_numbers: dict[str, int] = {name: f.number for name, f in formats.items()}
+
+
+def format_number(name: str, argument: str = "format") -> int:
+    """The number of a format of that name, or alias, or dtype's name."""
+    number = _numbers.get(name)
+    if number is not None:
+        return number
+    number = -1
+    if isinstance(name, str):
+        number = _core.format_from_name(DTYPES.get(name, name))
+    if number < 0:
+        raise unknown(argument, name, "formats", list(formats))
+    _numbers[name] = number
+    return number
+
+
+def block_format(name: str | Format, argument: str = "format") -> Format:
+    """The block format of that name."""
+    if isinstance(name, Format):
+        found = name
+    else:
+        found = formats[_core.formats[format_number(name, argument)][0]]
+    if not found.is_block:
+        blocks = ", ".join(f.name for f in formats.values() if f.is_block)
+        raise ValueError(f"{argument}: {found.name} has no blocks; cast() converts to it (block formats: {blocks})")
+    return found
