@@ -35,11 +35,9 @@ def version(tree):
     return found[1]
 
 
-def dynamic_metadata(field, settings):
+def dynamic_metadata(settings, project):
     """For pyproject.toml: scikit-build-core asks for the version here."""
-    if field != "version" or settings:
-        raise SystemExit("tree.py gives the version and has no settings")
-    return version(root())
+    return {"version": version(root())}
 
 
 def lines_of(path):

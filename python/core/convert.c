@@ -192,7 +192,7 @@ PyObject *core_unpack(PyObject *self, PyObject *args)
 	if (!PyArg_ParseTuple(args, "OO", &to, &from) || !operand_read(&src, from, "elements"))
 		return NULL;
 	const struct mxfp_matrix *m = &src.matrix;
-	const unsigned bits = mxfp_format_get_info(m->format)->bits;
+	const unsigned bits = mxfp_format_get_info(mxfp_format_get_info(m->format)->element)->bits;
 	if (target_write(&target, to, m->rows, m->cols, "elements")) {
 		for (size_t row = 0; row < m->rows; row++)
 			for (size_t col = 0; col < m->cols; col++)
@@ -261,8 +261,8 @@ static enum mxfp_status decode(float *numbers, const struct mxfp_matrix *m, size
 /* Row by row; memory: three rows of numbers and one of codes. */
 static enum mxfp_status difference(struct difference *sum, const struct mxfp_matrix *x, const struct mxfp_matrix *y, float *memory)
 {
-	const struct mxfp_format_info *info = mxfp_format_get_info(y->format);
-	const bool blocks = info->kind == MXFP_KIND_BLOCK;
+	const struct mxfp_format_info *info = mxfp_format_get_info(mxfp_format_get_info(y->format)->element);
+	const bool blocks = mxfp_format_get_info(y->format)->kind == MXFP_KIND_BLOCK;
 	float *const xs = memory, *const ys = memory + x->cols, *const tops = blocks ? memory + 2 * x->cols : NULL;
 	uint8_t *codes = (uint8_t *)(memory + 3 * x->cols);
 	enum mxfp_status status = MXFP_OK;
@@ -275,7 +275,7 @@ static enum mxfp_status difference(struct difference *sum, const struct mxfp_mat
 			return status;
 		memset(codes, 0, size.codes_row_bytes);
 		for (size_t i = 0; i < size.codes_row_bytes * 8 / info->bits; i++)
-			put_code(codes, i, info->bits, mxfp_format_get_info(info->element)->max_code);
+			put_code(codes, i, info->bits, info->max_code);
 	}
 	for (size_t row = 0; row < x->rows && status == MXFP_OK; row++) {
 		status = decode(xs, x, row);

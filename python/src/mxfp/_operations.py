@@ -233,8 +233,8 @@ def rms_norm(
         dtype, out, to, to_options: as in apply().
 
     >>> import mxfp, numpy
-    >>> mxfp.rms_norm(numpy.float32([[3, 4]]), eps=0)
-    array([[0.8485281, 1.1313709]], dtype=float32)
+    >>> mxfp.rms_norm(numpy.float32([[3, -3]]), eps=0)
+    array([[ 1., -1.]], dtype=float32)
     """
     return _norm(False, x, weight, None, eps, weight_plus_one, residual, dtype, out, to, to_options)
 

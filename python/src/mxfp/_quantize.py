@@ -205,9 +205,9 @@ class Quantized:
         The codes of the elements, one a byte, in the shape of the numbers.
 
         >>> import mxfp, numpy
-        >>> q = mxfp.quantize(numpy.float32([1, 2, 3, 5]), "mxfp4")
+        >>> q = mxfp.quantize(numpy.float32([1, 2, 3, 6]), "mxfp4", rule="floor")
         >>> q.elements(), q.scales
-        (array([2, 4, 5, 6], dtype=uint8), array([127], dtype=uint8))
+        (array([2, 4, 5, 7], dtype=uint8), array([127], dtype=uint8))
         """
         kind = kind_of(self.codes)
         out, to = result(kind, self.shape, self.axis, None)

@@ -63,7 +63,7 @@ class Format:
     number: int  #: enum mxfp_format
     kind: str  #: "float", "ufloat", "fixed", "exponent" or "block"
     special: str  #: of elements: "none", "nan" or "ieee": which codes are NaN and Inf
-    bits: int  #: of a code
+    bits: int  #: of a code, of an element in a block format
     exponent_bits: int
     significand_bits: int  #: as stored, without the hidden bit
     bias: int
@@ -83,6 +83,8 @@ class Format:
         self.scale = _core.formats[row[10]][0] if self.kind == "block" else None
         self.block_length = row[11]
         self.tensor_scale = row[12]
+        if self.kind == "block":
+            self.bits = _core.formats[row[9]][3]
 
     @property
     def is_block(self) -> bool:
