@@ -11,7 +11,7 @@ import sys
 from math import prod
 
 from . import _core
-from ._tables import DTYPES, F16, F32, BF16, formats, format_number
+from ._tables import BF16, DTYPES, F16, F32, FIRST_BLOCK, format_number, formats
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ OWN = -1  # the format is what the array itself says
 CODES = -3  # integers, which `source` has to name
 
 _UINTS = {1: "uint8", 2: "uint16", 4: "uint32"}
-# Letters of the struct module for formats whose numbers it knows.
-_LETTERS = {F32: "f", F16: "e", format_number("tf32"): "f", format_number("int8"): "b"}
+# Letters of memoryview for formats whose numbers it knows.
+_LETTERS = {F32: "f", format_number("tf32"): "f", format_number("int8"): "b"}
 
 
 class Kind:
@@ -95,6 +95,9 @@ class Lists(Memory):
         if prod(shape) > 0:
             return flat.cast("B").cast("d", shape), OWN, shape
         return flat, OWN, shape
+
+    def raw(self, x: Any) -> Any:
+        return x
 
 
 def _flatten(numbers: list[float], x: Any) -> tuple[int, ...]:
@@ -306,6 +309,8 @@ def target_of(kind: Kind, to: Any, argument: str = "format") -> tuple[int, Any]:
     """The format and dtype of results: `to` is a format's name or a dtype."""
     if isinstance(to, str):
         number = format_number(to, argument)
+        if number >= FIRST_BLOCK:
+            raise ValueError(f"{argument}: {to} has blocks, which quantize() makes")
         return number, kind.dtype(number)
     number = kind.format_of(to)
     if number >= 0:

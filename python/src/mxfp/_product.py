@@ -145,6 +145,7 @@ def gemm(
     of_a, a_shape, kind, found = _matrix(a, "a")
     kernel = _kernel(acc, pass_k, psum, psum_round, seed, stream, a_format, a_options)
     of_w: Any
+    w_shape: tuple[int, ...]
     if isinstance(w, Packed):
         of_w, w_shape = (w.data, w.shape[0]), w.shape
     else:

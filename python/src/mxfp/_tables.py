@@ -170,6 +170,9 @@ F32, BF16, F16 = (formats[name].number for name in ("f32", "bf16", "f16"))
 
 _numbers: dict[str, int] = {name: f.number for name, f in formats.items()}
 
+# Element formats have the numbers before it.
+FIRST_BLOCK = min(f.number for f in formats.values() if f.is_block)
+
 
 def format_number(name: str, argument: str = "format") -> int:
     """The number of a format of that name, or alias, or dtype's name."""

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: MIT
+"""What is read: arrays in any order in memory, of any package, or a clear error."""
+
+import array
+
+import numpy
+import pytest
+
+import mxfp
+
+BASE = numpy.random.default_rng(5).standard_normal((6, 8, 64), dtype=numpy.float32)
+
+
+def read_only(x):
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+# Each gives an array of the same numbers as BASE, which lies otherwise.
+ORDERS = {
+    "C": lambda x: x.copy(),
+    "Fortran": numpy.asfortranarray,
+    "transposed": lambda x: numpy.ascontiguousarray(x.transpose(2, 0, 1)).transpose(1, 2, 0),
+    "gaps between rows": lambda x: numpy.concatenate([x, x], axis=2)[:, :, :64],
+    "gaps between numbers": lambda x: numpy.repeat(x, 2, axis=2)[:, :, ::2],
+    "gaps between matrices": lambda x: numpy.repeat(x, 3, axis=0)[::3],
+    "negative rows": lambda x: x[:, ::-1].copy()[:, ::-1],
+    "negative numbers": lambda x: x[..., ::-1].copy()[..., ::-1],
+    "big-endian": lambda x: x.astype(">f4"),
+    "little-endian": lambda x: x.astype("<f4"),
+    "read-only": read_only,
+    "unaligned": lambda x: numpy.frombuffer(b"\0" + x.tobytes(), numpy.uint8)[1:].view(numpy.float32).reshape(x.shape),
+    "float64": lambda x: x.astype(numpy.float64),
+    "big-endian float64": lambda x: x.astype(">f8"),
+    "a list": lambda x: x.tolist(),
+    "memoryview": lambda x: memoryview(x.copy()),
+}
+CALLS = {
+    "cast": lambda x: mxfp.cast(x, "e4m3"),
+    "stochastic": lambda x: mxfp.cast(x, "e2m1", round="sr", seed=9, first_index=4),
+    "mxfp4": lambda x: mxfp.quantize(x, "mxfp4").codes,
+    "nvfp4": lambda x: mxfp.quantize(x, "nvfp4", round="sr", seed=4).codes,
+    "mxint8 of axis 0": lambda x: mxfp.quantize(x, "mxint8", axis=0).codes,
+    "fake_quantize": lambda x: mxfp.fake_quantize(x, "mxfp6-e3m2", dtype="f32"),
+    "fake_quantize of axis 1": lambda x: mxfp.fake_quantize(x, "mxfp8", dtype="f32", axis=1),
+    "matmul": lambda x: mxfp.matmul(x, BASE[0], a_format="mxfp8"),
+    "matmul of numbers": lambda x: mxfp.matmul(x, BASE[0]),
+    "silu": lambda x: mxfp.silu(x),
+    "softmax": lambda x: mxfp.softmax(x),
+    "softmax of axis 1": lambda x: mxfp.softmax(x, axis=1),
+    "rms_norm": lambda x: mxfp.rms_norm(x, BASE[0, 0]),
+    "amax": lambda x: mxfp.amax(x),
+    "sum": lambda x: mxfp.reduce(x, axis=-3),
+    "argmax": lambda x: mxfp.argmax(x, axis=1),
+    "error": lambda x: mxfp.error(x, mxfp.quantize(BASE, "mxfp4")).sqnr,
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("call", CALLS)
+def test_order(order, call):
+    x = ORDERS[order](BASE)
+    got, expected = CALLS[call](x), CALLS[call](BASE)
+    assert numpy.array_equal(got, expected)
+
+
+@pytest.mark.parametrize("axis", [-3, -2, -1, 0, 1, 2])
+@pytest.mark.parametrize("format", ["mxfp4", "mxfp6-e2m3", "nvfp4"])
+def test_axis(axis, format):
+    """Blocks along an axis are those of the array with that axis last."""
+    q = mxfp.quantize(BASE, format, axis=axis)
+    p = mxfp.quantize(numpy.ascontiguousarray(numpy.moveaxis(BASE, axis, -1)), format)
+    assert numpy.array_equal(q.codes, p.codes) and numpy.array_equal(q.scales, p.scales)
+    assert q.dequantize().shape == q.elements().shape == BASE.shape
+    assert numpy.array_equal(q.dequantize(), numpy.moveaxis(p.dequantize(), -1, axis))
+    assert numpy.array_equal(q.elements(), numpy.moveaxis(p.elements(), -1, axis))
+    out = numpy.empty_like(numpy.moveaxis(BASE, axis, -1).copy())
+    q.dequantize(out=numpy.moveaxis(out, -1, axis))
+    assert numpy.array_equal(out, p.dequantize())
+    assert mxfp.error(BASE, q).sqnr == pytest.approx(mxfp.error(numpy.moveaxis(BASE, axis, -1), p).sqnr)
+    with pytest.raises(ValueError, match="axis"):
+        mxfp.matmul(BASE, q) if q.axis != -1 else mxfp.quantize(BASE, format, axis=3)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 64), (3, 0), (2, 0, 5), ()])
+def test_without_elements(shape):
+    x = numpy.ones(shape, numpy.float32)
+    assert mxfp.cast(x, "e4m3").shape == shape
+    assert mxfp.fake_quantize(x, "mxfp4").shape == shape
+    assert mxfp.silu(x).shape == shape
+    q = mxfp.quantize(x, "mxfp4")
+    assert q.dequantize().shape == shape
+    assert numpy.array_equal(q.dequantize(), x)
+    assert mxfp.error(x, q).n == x.size
+    assert "mxfp4" in repr(q) and q.nbytes == q.codes.nbytes + q.scales.nbytes
+
+
+def test_product_without_elements():
+    a, w = numpy.ones((2, 0), numpy.float32), numpy.ones((3, 0), numpy.float32)
+    assert numpy.array_equal(mxfp.matmul(a, w), numpy.zeros((2, 3), numpy.float32))
+    assert mxfp.matmul(numpy.ones((0, 5), numpy.float32), numpy.ones((3, 5), numpy.float32)).shape == (0, 3)
+    assert mxfp.matmul(numpy.ones(5, numpy.float32), numpy.ones((0, 5), numpy.float32)).shape == (0,)
+
+
+def test_scalars():
+    assert mxfp.cast(1.5, "e4m3").shape == ()
+    assert mxfp.cast(1.5, "e4m3") == 0x3C
+    assert mxfp.cast(2, "e4m3") == 0x40
+    assert mxfp.cast(numpy.float32(1.5), "e4m3") == 0x3C
+    assert mxfp.cast([[1, 2], [3, 4]], "f32").tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(ValueError):
+        mxfp.cast([[1, 2], [3]], "e4m3")
+
+
+def test_other_buffers():
+    x = array.array("f", [1, 2, 3])
+    assert mxfp.cast(x, "e4m3").tolist() == [0x38, 0x40, 0x44]
+    assert mxfp.cast(array.array("d", [1, 2, 3]), "e4m3").tolist() == [0x38, 0x40, 0x44]
+    assert mxfp.cast(b"\x38\x40", "f32", source="e4m3").tolist() == [1, 2]
+    assert mxfp.cast(memoryview(x)[::-1], "f32").tolist() == [3, 2, 1]
+
+    class Interface:
+        __array_interface__ = BASE.__array_interface__
+        keep = BASE
+
+    assert numpy.array_equal(mxfp.cast(Interface(), "f32"), BASE)
+
+    class Capsule:
+        def __dlpack__(self):
+            return BASE.__dlpack__()
+
+        def __dlpack_device__(self):
+            return BASE.__dlpack_device__()
+
+    assert numpy.array_equal(mxfp.cast(Capsule(), "f32"), BASE)
+
+
+@pytest.mark.parametrize(
+    "interface",
+    [
+        None,
+        {},
+        {"data": (1, False), "shape": (1,)},
+        {"data": 5, "shape": (1,), "typestr": "<f4"},
+        {"data": (1, False), "shape": 1, "typestr": "<f4"},
+        {"data": (1, False), "shape": (1,) * 40, "typestr": "<f4"},
+        {"data": (1, False), "shape": (1,), "typestr": "f"},
+        {"data": (1, False), "shape": (1,), "typestr": "<f4", "strides": (1, 2)},
+        {"data": (1, False), "shape": ("a",), "typestr": "<f4"},
+    ],
+)
+def test_broken_interface(interface):
+    class Broken:
+        __array_interface__ = interface
+
+    with pytest.raises((TypeError, ValueError)):
+        mxfp.cast(Broken(), "e4m3")
+
+
+def test_float64_is_rounded_once_to_float32():
+    assert mxfp.cast(numpy.float64([1 + 2**-24, 1 + 2**-24 + 2**-40]), "f32").tolist() == [1, 1 + 2**-23]
+    assert mxfp.cast(numpy.float64([numpy.inf, -numpy.inf]), "e5m2", overflow="ovf").tolist() == [0x7C, 0xFC]
+    with pytest.raises(ValueError, match="above the largest of binary32"):
+        mxfp.cast(numpy.float64([1e39]), "e4m3")
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        numpy.zeros(4, numpy.int32),
+        numpy.zeros(4, bool),
+        numpy.zeros(4, complex),
+        numpy.zeros(4, "S3"),
+        numpy.zeros(4, object),
+        numpy.zeros(4, [("a", "f4")]),
+        numpy.zeros(4, "M8[s]"),
+        numpy.zeros(4, numpy.longdouble),
+        "text",
+        None,
+        object(),
+        {1: 2},
+    ],
+    ids=str,
+)
+def test_wrong_dtype(x):
+    for call in (mxfp.amax, mxfp.silu, lambda x: mxfp.cast(x, "e4m3"), lambda x: mxfp.quantize(x, "mxfp4")):
+        with pytest.raises(TypeError):
+            call(x)
+
+
+def test_wrong_source():
+    with pytest.raises(TypeError, match="source="):
+        mxfp.cast(numpy.zeros(4, numpy.uint8), "f32")
+    with pytest.raises(TypeError, match="16 bits do not hold e4m3"):
+        mxfp.cast(numpy.zeros(4, numpy.uint16), "f32", source="e4m3")
+    with pytest.raises(TypeError, match="do not hold bf16"):
+        mxfp.cast(numpy.zeros(4, numpy.float16), "f32", source="bf16")
+    with pytest.raises(ValueError, match="unknown value 'e4m4': did you mean 'e4m3'"):
+        mxfp.cast(numpy.zeros(4, numpy.uint8), "f32", source="e4m4")
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: mxfp.cast(BASE, "mxfp5"), "format: unknown value 'mxfp5'"),
+        (lambda: mxfp.cast(BASE, "mxfp4"), "mxfp4 has blocks, which quantize"),
+        (lambda: mxfp.quantize(BASE, "e4m3"), "e4m3 has no blocks; cast"),
+        (lambda: mxfp.quantize(BASE, "mxfp4", rule="mean"), r"rule: unknown value 'mean'.*\(scale rules: mse"),
+        (lambda: mxfp.quantize(BASE, "mxfp4", recipe="te"), "recipe: 'te' is of nvfp4"),
+        (lambda: mxfp.quantize(BASE, "nvfp4", rule="mse"), "rule: 'mse' is of the MX formats"),
+        (lambda: mxfp.quantize(BASE, "mxfp4", tensor_amax=1.0), "tensor_amax: mxfp4 has no tensor scale"),
+        (lambda: mxfp.quantize(BASE, "nvfp4", tensor_amax=-1.0), "option value"),
+        (lambda: mxfp.quantize(BASE, "mxfp4", axis=3), "axis: 3 of an array of 3 dimensions"),
+        (lambda: mxfp.quantize(BASE, "mxfp4", block_rows=7), "option value"),
+        (lambda: mxfp.quantize(BASE, "mxfp4", seed=-1), "seed: -1 is not from 0"),
+        (lambda: mxfp.quantize([1.0, float("inf")], "mxfp4", non_finite="error"), "NaN or Inf in the input: element 1"),
+        (lambda: mxfp.cast(BASE, "e4m3", out=numpy.empty(3, numpy.uint8)), r"out: its shape is \(3,\)"),
+        (lambda: mxfp.cast(BASE, "e4m3", out=read_only(numpy.empty(BASE.shape, numpy.uint8))), "read-only"),
+        (lambda: mxfp.matmul(BASE, BASE), "a matrix"),
+        (lambda: mxfp.matmul(BASE, BASE[0, :, :63]), "last dimension is not the 63"),
+        (lambda: mxfp.gemm(BASE, BASE[0], bias=numpy.ones(3, numpy.float32)), "bias: 8 numbers"),
+        (lambda: mxfp.gemm(BASE, BASE[0], residual=numpy.ones((3, 8), numpy.float32)), "shapes do not agree"),
+        (lambda: mxfp.gemm(BASE, BASE[0], accumulate=True), "accumulate: it needs `out`"),
+        (lambda: mxfp.gemm(BASE, BASE[0], pass_k=100), "option value"),
+        (lambda: mxfp.rms_norm(BASE, BASE[0, 0, :5]), "weight: 64 numbers"),
+        (lambda: mxfp.rms_norm(BASE, eps=-1.0), "option value"),
+        (lambda: mxfp.apply(BASE, "sil"), "function: unknown value 'sil': did you mean 'silu'"),
+        (lambda: mxfp.add(BASE, BASE[0]), "b: shape"),
+        (lambda: mxfp.glu(BASE[..., :63]), "even"),
+        (lambda: mxfp.error(BASE, BASE[0]), "q: shape"),
+        (lambda: mxfp.set_threads(-1), "-1 threads"),
+        (lambda: mxfp.reduce(BASE, "product"), "reduction: unknown value"),
+        (lambda: mxfp.reduce(BASE[:0], "max", axis=0), "size"),
+        (lambda: mxfp.Quantized(BASE, BASE, (2, 32), "mxfp4"), "codes: shape"),
+    ],
+)
+def test_wrong_values(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_wrong_out():
+    with pytest.raises(TypeError):
+        mxfp.cast(BASE, "e4m3", out=numpy.empty(BASE.shape, numpy.float32))
+    with pytest.raises(TypeError):
+        mxfp.quantize(BASE, "mxfp4").dequantize(out=numpy.empty(BASE.shape, numpy.float16))
+    with pytest.raises(ValueError, match="rows of numbers side by side"):
+        mxfp.cast(BASE, "e4m3", out=numpy.empty(BASE.shape[::-1], numpy.uint8).T)
+
+
+def test_out():
+    out = numpy.empty(BASE.shape, numpy.float16)
+    assert mxfp.cast(BASE, "f16", out=out) is out
+    assert numpy.array_equal(out, BASE.astype(numpy.float16))
+    x = BASE.copy()
+    assert mxfp.fake_quantize(x, "mxfp4", out=x) is x
+    assert numpy.array_equal(x, mxfp.fake_quantize(BASE, "mxfp4"))
+    x = BASE.copy()
+    assert mxfp.silu(x, out=x) is x
+    assert numpy.array_equal(x, mxfp.silu(BASE))
+    wide = numpy.zeros((48, 100), numpy.float32)
+    mxfp.quantize(BASE.reshape(48, 64), "mxfp8").dequantize(out=wide[:, 10:74])
+    assert numpy.array_equal(wide[:, 10:74], mxfp.quantize(BASE.reshape(48, 64), "mxfp8").dequantize())
+    assert not wide[:, :10].any() and not wide[:, 74:].any()
+
+
+def test_overlap_is_refused():
+    x = numpy.ones(100, numpy.float32)
+    with pytest.raises(ValueError, match="overlap"):
+        mxfp.cast(x[:50], "f32", out=x[1:51])
+
+
+def test_pickle():
+    import pickle
+
+    q = pickle.loads(pickle.dumps(mxfp.quantize(BASE, "nvfp4", axis=0)))
+    assert numpy.array_equal(q.dequantize(), mxfp.quantize(BASE, "nvfp4", axis=0).dequantize())
+    packed = mxfp.pack(mxfp.quantize(BASE[0], "mxfp4"), a_format="mxfp8")
+    again = pickle.loads(pickle.dumps(packed))
+    assert numpy.array_equal(mxfp.matmul(BASE, again, a_format="mxfp8"), mxfp.matmul(BASE, packed, a_format="mxfp8"))
