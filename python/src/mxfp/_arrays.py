@@ -193,7 +193,7 @@ class Torch(Kind):
         self.torch = torch
         self.uint8 = torch.uint8
         self.known: dict[Any, tuple[int, Any]] = {}
-        for size, name in ((1, "uint8"), (1, "int8"), (2, "int16"), (4, "int32")):
+        for name in ("uint8", "int8", "int16", "int32", "int64"):
             self.known[getattr(torch, name)] = (CODES, None)
         for name in ("float32", "float16", "float64"):
             self.known[getattr(torch, name)] = (OWN, None)
