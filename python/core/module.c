@@ -110,6 +110,10 @@ static PyMethodDef methods[] = {
 	{"frequencies", core_frequencies, METH_VARARGS, NULL},
 	{"reduce", core_reduce, METH_VARARGS, NULL},
 	{"argmax", core_argmax, METH_VARARGS, NULL},
+#ifdef HAVE_READERS
+	{"model_open", core_model_open, METH_O, NULL},
+	{"model_read", core_model_read, METH_VARARGS, NULL},
+#endif
 	{NULL, NULL, 0, NULL},
 };
 

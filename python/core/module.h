@@ -30,6 +30,10 @@ PyObject *core_frequencies(PyObject *self, PyObject *args);
 PyObject *core_reduce(PyObject *self, PyObject *args);
 PyObject *core_argmax(PyObject *self, PyObject *args);
 
+/* Models, in builds with the command's readers: model.c */
+PyObject *core_model_open(PyObject *self, PyObject *path);
+PyObject *core_model_read(PyObject *self, PyObject *args);
+
 /* How many threads calls take at most: arguments.c. 0: all. */
 void arguments_set_threads(unsigned n);
 

@@ -33,6 +33,7 @@ lists and numbers are taken too. Results are torch's for torch's, else numpy's. 
 
 from . import _core
 from ._error import Error, error
+from ._model import Model, TensorInfo, open
 from ._operations import (
     add,
     apply,
@@ -100,9 +101,11 @@ __all__ = [
     "Counts",
     "Error",
     "Format",
+    "Model",
     "Options",
     "Packed",
     "Quantized",
+    "TensorInfo",
     "accs",
     "add",
     "amax",
@@ -130,6 +133,7 @@ __all__ = [
     "log_softmax",
     "matmul",
     "non_finites",
+    "open",
     "overflows",
     "pack",
     "quantize",

@@ -57,6 +57,14 @@ class Kind:
         """The format of a dtype of the package; -1: none."""
         return -1
 
+    def named(self, name: str) -> Any:
+        """The dtype of that name; None: the package has none."""
+        return None
+
+    def as_bytes(self, x: Any) -> Any:
+        """What the library writes to for all bytes of an array that empty() made."""
+        raise NotImplementedError
+
 
 class Memory(Kind):
     """Without numpy: buffers are read, results are memoryviews."""
@@ -161,6 +169,18 @@ class Numpy(Kind):
     def moved(self, x: Any, axis: int) -> Any:
         return self.numpy.moveaxis(x, -1, axis)
 
+    def named(self, name: str) -> Any:
+        if name == "bfloat16" or name.startswith("float8"):
+            try:
+                import ml_dtypes
+            except ImportError:
+                return None
+            return self.numpy.dtype(getattr(ml_dtypes, name))
+        return self.numpy.dtype(name)
+
+    def as_bytes(self, x: Any) -> Any:
+        return x.reshape(-1).view(self.uint8)
+
     def format_of(self, dtype: Any) -> int:
         try:
             name = DTYPES.get(self.numpy.dtype(dtype).name)
@@ -240,6 +260,12 @@ class Torch(Kind):
     def moved(self, x: Any, axis: int) -> Any:
         return self.torch.movedim(x, -1, axis)
 
+    def named(self, name: str) -> Any:
+        return getattr(self.torch, name, None)
+
+    def as_bytes(self, x: Any) -> Any:
+        return x.reshape(-1).view(self.torch.uint8).numpy()
+
     def format_of(self, dtype: Any) -> int:
         if not isinstance(dtype, self.torch.dtype):
             return -1
@@ -288,6 +314,20 @@ def _find(x: Any) -> Kind:
     if len(_kinds) < 1000:
         _kinds[type(x)] = kind
     return kind
+
+
+def kind_named(name: str) -> Kind:
+    """The kind of arrays of a package, which is imported."""
+    if name == "numpy":
+        if _has_numpy() is None:
+            raise ImportError("arrays: numpy is not installed")
+        assert _numpy is not None
+        return _numpy
+    if name == "torch":
+        import torch  # type: ignore[import-not-found, unused-ignore]
+
+        return kind_of(torch.empty(0))
+    raise ValueError(f"arrays: unknown value {name!r} (packages: numpy, torch)")
 
 
 def source_number(found: int, source: str | None) -> int:
