@@ -20,9 +20,17 @@ if TYPE_CHECKING:
 OWN = -1  # the format is what the array itself says
 CODES = -3  # integers, which `source` has to name
 
+# Floating-point dtypes by their bytes; binary64 is rounded.
+_FLOATS = {2: F16, 4: F32, 8: OWN}
 _UINTS = {1: "uint8", 2: "uint16", 4: "uint32"}
 # Letters of memoryview for formats whose numbers it knows.
 _LETTERS = {F32: "f", format_number("tf32"): "f", format_number("int8"): "b"}
+
+
+def _described(x: Any) -> tuple[int, tuple[int, ...]]:
+    """The format and shape of whatever _core reads."""
+    kind, number, _, size, shape = _core.describe(x)
+    return number if kind == "format" else _FLOATS.get(size, CODES) if kind == "float" else CODES, shape
 
 
 class Kind:
@@ -72,8 +80,7 @@ class Memory(Kind):
     name = "memory"
 
     def look(self, x: Any) -> tuple[Any, int, tuple[int, ...]]:
-        kind, number, _, _, shape = _core.describe(x)
-        return x, number if kind == "format" else CODES if kind != "float" else OWN, shape
+        return x, *_described(x)
 
     def dtype(self, number: int) -> Any:
         return _LETTERS.get(number, {1: "B", 2: "H", 4: "I"}[_core.formats[number][8]])
@@ -128,7 +135,8 @@ class Numpy(Kind):
         self.uint8 = numpy.dtype("uint8")
         self.views = {size: numpy.dtype(name) for size, name in _UINTS.items()}
         # What a dtype holds: its format, and the dtype to view it as where the struct module does not know it.
-        self.known: dict[Any, tuple[int, Any]] = {numpy.dtype(name): (OWN, None) for name in ("float32", "float16", "float64")}
+        self.known: dict[Any, tuple[int, Any]] = {numpy.dtype("float32"): (F32, None)}
+        self.formats: dict[Any, int] = {}
         self.dtypes = {
             number: numpy.dtype({F16: "float16", F32: "float32"}.get(number, "uint8")) for number in range(len(_core.formats))
         }
@@ -140,8 +148,8 @@ class Numpy(Kind):
         name = DTYPES.get(dtype.name)
         if dtype.kind in "iu":
             known: tuple[int, Any] = (CODES, None)
-        elif dtype.kind == "f" and dtype.itemsize in (2, 4, 8):
-            known = (OWN, None)
+        elif dtype.kind == "f" and dtype.itemsize in _FLOATS:
+            known = (_FLOATS[dtype.itemsize], None)
         elif name is not None:
             known = (format_number(name), self.views[dtype.itemsize])
         else:
@@ -183,10 +191,13 @@ class Numpy(Kind):
 
     def format_of(self, dtype: Any) -> int:
         try:
-            name = DTYPES.get(self.numpy.dtype(dtype).name)
+            found = self.formats.get(dtype)
+            if found is None:
+                name = DTYPES.get(self.numpy.dtype(dtype).name)
+                found = self.formats[dtype] = -1 if name is None else format_number(name)
         except TypeError:
             return -1
-        return -1 if name is None else format_number(name)
+        return found
 
 
 class Other(Numpy):
@@ -202,8 +213,7 @@ class Other(Numpy):
         if number >= 0 and hasattr(x, "__array__"):
             # jax's arrays of ml_dtypes' dtypes, among others.
             return super().look(self.numpy.asarray(x))
-        kind, number, _, _, shape = _core.describe(x)
-        return x, number if kind == "format" else CODES if kind != "float" else OWN, shape
+        return x, *_described(x)
 
 
 class Torch(Kind):
@@ -215,8 +225,8 @@ class Torch(Kind):
         self.known: dict[Any, tuple[int, Any]] = {}
         for name in ("uint8", "int8", "int16", "int32", "int64"):
             self.known[getattr(torch, name)] = (CODES, None)
-        for name in ("float32", "float16", "float64"):
-            self.known[getattr(torch, name)] = (OWN, None)
+        for name, number in (("float32", F32), ("float16", F16), ("float64", OWN)):
+            self.known[getattr(torch, name)] = (number, None)
         self.dtypes = {number: torch.uint8 for number in range(len(_core.formats))}
         for name, short in DTYPES.items():
             dtype = getattr(torch, name, None)

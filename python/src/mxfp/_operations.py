@@ -9,7 +9,7 @@ from . import _core
 from ._arrays import OWN, kind_of, moved_shape, normal_axis, out_of, source_number, target_of
 from ._options import Options, row_of
 from ._product import made
-from ._quantize import part_shapes, result, unmoved
+from ._quantize import own_dtype, part_shapes, result, unmoved
 from ._tables import BF16, F32, FUNCTIONS, Format, block_format
 
 TYPE_CHECKING = False
@@ -26,8 +26,8 @@ def _numbers(x: Any, what: str, axis: int = -1) -> tuple[tuple[Any, int, int], t
     data, found, shape = kind.look(x)
     if found < OWN:
         found = source_number(found, None)
-    if found not in (OWN, F32, BF16) or str(getattr(x, "dtype", "")).endswith("float16") and found == OWN:
-        name = "float16" if found == OWN else _core.formats[found][0]
+    if found not in (OWN, F32, BF16):
+        name = _core.formats[found][0]
         raise TypeError(f"{what}: {name}; operations on rows read float32 and bfloat16, to which cast() converts")
     return (data, found, axis), tuple(shape), kind, found
 
@@ -89,7 +89,7 @@ class _To:
 
 def _own(kind: Any, x: Any, found: int) -> Any:
     """Results are in bfloat16 if x is, else in float32."""
-    return "f32" if found != BF16 else getattr(x, "dtype", "bf16") if kind.name != "memory" else "bf16"
+    return own_dtype(kind, x, found) if found == BF16 else "f32"
 
 
 def apply(

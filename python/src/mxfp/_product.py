@@ -54,11 +54,7 @@ def _matrix(x: Any, what: str) -> tuple[Any, tuple[int, ...], Any, int]:
 def _name(x: Any, found: int) -> str:
     if isinstance(x, Quantized):
         return x.format
-    return str(getattr(x, "dtype", "f32")) if found < 0 else formats_name(found)
-
-
-def formats_name(number: int) -> str:
-    return _core.formats[number][0]
+    return "f32" if found < 0 else _core.formats[found][0]
 
 
 def _kernel(

@@ -267,9 +267,10 @@ def result(kind: Any, shape: tuple[int, ...], axis: int, dtype: Any) -> tuple[An
 
 def part_shapes(format: Format, shape: tuple[int, ...], axis: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shapes of codes and scales."""
-    moved = moved_shape(shape, axis) or (1,)
+    moved = (shape if axis == -1 else moved_shape(shape, axis)) or (1,)
     code_bytes, scale_bytes = _core.row_bytes(format.number, moved[-1])
-    return (*moved[:-1], code_bytes), (*moved[:-1], scale_bytes)
+    lead = moved[:-1]
+    return (*lead, code_bytes), (*lead, scale_bytes)
 
 
 def quantize_row(
@@ -287,6 +288,10 @@ def quantize_row(
     tensor_amax: float | None,
 ) -> Any:
     check(format, rule, recipe, tensor_amax)
+    if seed or stream or first_index:
+        word(seed, "seed")
+        word(stream, "stream")
+        word(first_index, "first_index")
     return (
         0 if rule is None else RULES[rule],
         0 if recipe is None else RECIPES[recipe],
@@ -295,9 +300,9 @@ def quantize_row(
         no_negative_zero,
         via_bf16,
         block_rows,
-        word(seed, "seed"),
-        word(stream, "stream"),
-        word(first_index, "first_index"),
+        seed,
+        stream,
+        first_index,
         tensor_amax,
     )
 
@@ -462,12 +467,11 @@ def fake_quantize(
 
 
 def own_dtype(kind: Any, x: Any, found: int) -> Any:
-    """The dtype that results have if nothing else is said: that of x, float32 for what is rounded to it or has none."""
+    """The dtype that results have if nothing else is said: that of x, float32 for what is rounded to it."""
+    if found < 0 or found == F32:
+        return "f32"
     own = getattr(x, "dtype", None)
-    if own is None or kind.name == "memory":
-        return "f32" if found < 0 else _core.formats[found][0]
-    number: int = kind.format_of(own)
-    return own if number >= 0 else "f32"
+    return _core.formats[found][0] if own is None or kind.format_of(own) < 0 else own
 
 
 def amax(x: Any) -> float:

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""Types, and examples in docstrings."""
+
+import doctest
+import importlib
+import pathlib
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import mxfp
+
+MODULES = sorted(name for _, name, _ in pkgutil.iter_modules(mxfp.__path__) if name not in ("_core", "__main__"))
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize("name", ["", *MODULES])
+def test_docstrings(name):
+    module = importlib.import_module(f"mxfp.{name}" if name else "mxfp")
+    if name == "_model" and not hasattr(mxfp._core, "model_open"):
+        pytest.skip("built without the command's readers")
+    assert doctest.testmod(module).failed == 0
+
+
+def test_everything_has_a_docstring():
+    for name in mxfp.__all__:
+        value = getattr(mxfp, name)
+        assert not callable(value) or value.__doc__, name
+    assert sorted(mxfp.__all__) == mxfp.__all__
+
+
+def run(module, *arguments):
+    pytest.importorskip("mypy")
+    done = subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_mypy():
+    """The package itself, strictly, and a caller's view of it."""
+    run("mypy", "--strict", "-p", "mxfp")
+    run("mypy", "--strict", "-c", "import mxfp; q: mxfp.Quantized = mxfp.quantize([1.0], 'mxfp4'); n: int = q.nbytes")
+
+
+def test_stubs():
+    run("mypy.stubtest", "mxfp._core")
