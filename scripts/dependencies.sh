@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Installs missing packages: `build` for the library and the command, `check` also for the tests, `aarch64` and `s390x` to
-# build and run programs for these machines, `emulation` to run native programs under qemu-user, `container` for
-# check-debian.sh and check-packages.sh.
+# Installs missing packages: `build` for the library and the command, `check` also for the tests, `python` for the module with the
+# command in it, `aarch64` and `s390x` to build and run programs for these machines, `emulation` to run native programs under
+# qemu-user, `container` for check-debian.sh and
+# check-packages.sh.
 # On Debian it uses apt-get, as root or with sudo, and does not access the network if nothing is missing.
 # Elsewhere it lists what is missing and fails.
 set -euo pipefail
@@ -35,6 +36,11 @@ chromium-headless-shell command chromium
 mpich          command mpiexec
 libmpich-dev   module  mpich
 '
+# pip brings what builds the module from PyPI.
+python='
+python3-dev    command python3-config
+python3-venv   command python3
+'
 
 aarch64='
 gcc-aarch64-linux-gnu command aarch64-linux-gnu-gcc
@@ -58,12 +64,13 @@ git                    command git
 case "${1-}" in
 build) wanted=$build ;;
 check) wanted=$build$check ;;
+python) wanted=$build$python ;;
 aarch64) wanted=$build$aarch64 ;;
 emulation) wanted=$build$check$emulation ;;
 s390x) wanted=$build$s390x ;;
 container) wanted=$container ;;
 *)
-	echo "usage: scripts/dependencies.sh build|check|aarch64|emulation|s390x|container" >&2
+	echo "usage: scripts/dependencies.sh build|check|python|aarch64|emulation|s390x|container" >&2
 	exit 2
 	;;
 esac

@@ -31,6 +31,15 @@ def test_everything_has_a_docstring():
     assert sorted(mxfp.__all__) == mxfp.__all__
 
 
+def test_page():
+    """doc/python.md is what page.py prints."""
+    page = ROOT.parent / "doc" / "python.md"
+    if not page.exists():
+        pytest.skip("no doc/ beside the module")
+    done = subprocess.run([sys.executable, ROOT / "page.py"], capture_output=True, text=True)
+    assert done.stdout == page.read_text(), done.stderr
+
+
 def run(module, *arguments):
     pytest.importorskip("mypy")
     done = subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, cwd=ROOT)

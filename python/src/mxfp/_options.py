@@ -72,7 +72,7 @@ class Options:
     def __repr__(self) -> str:
         return f"Options({', '.join(f'{name}={value!r}' for name, value in self._given.items())})"
 
-    def row(self, format: Format) -> Row:
+    def _of(self, format: Format) -> Row:
         """What _core takes, for a format that the options must be of."""
         check(format, self._given.get("rule"), self._given.get("recipe"), self._row[10])
         return self._row
@@ -105,7 +105,7 @@ def check(format: Format, rule: str | None, recipe: str | None, tensor_amax: flo
 
 
 def row_of(format: Format, options: Options | None) -> Row:
-    return DEFAULTS if options is None else options.row(format)
+    return DEFAULTS if options is None else options._of(format)
 
 
 class Counts:
