@@ -32,6 +32,28 @@ bool arguments_quantize(struct mxfp_quantize_options *o, PyObject *tuple)
 	return arguments_optional(&o->tensor_amax, amax);
 }
 
+/* An integer of a tuple. Small calls spend most of their time on arguments, and PyArg_ParseTuple() is slower. */
+static bool get_int(int *number, PyObject *tuple, Py_ssize_t i)
+{
+	const long value = PyLong_AsLong(PyTuple_GetItem(tuple, i));
+
+	*number = (int)value;
+	if (value == -1 && PyErr_Occurred() != NULL)
+		return false;
+	if (value != *number)
+		PyErr_SetString(PyExc_OverflowError, "an integer is too large");
+	return value == *number;
+}
+
+/* Whether an object is a tuple of n. */
+static bool is_tuple(PyObject *tuple, Py_ssize_t n)
+{
+	if (PyTuple_Check(tuple) && PyTuple_Size(tuple) == n)
+		return true;
+	PyErr_Format(PyExc_TypeError, "a tuple of %zd is needed", n);
+	return false;
+}
+
 bool arguments_optional(struct mxfp_optional *optional, PyObject *number)
 {
 	optional->given = number != Py_None;
@@ -79,13 +101,11 @@ static bool read_blocks(struct operand *o, PyObject *tuple, const char *what)
 
 static bool read_numbers(struct operand *o, PyObject *tuple, const char *what)
 {
-	PyObject *array;
-	Py_ssize_t axis;
-	int format;
+	int format, axis;
 
-	if (!arguments_parse(tuple, "Oin", &array, &format, &axis))
+	if (!get_int(&format, tuple, 1) || !get_int(&axis, tuple, 2))
 		return false;
-	o->has_data = rows_read(&o->data, array, format, axis, what);
+	o->has_data = rows_read(&o->data, PyTuple_GetItem(tuple, 0), format, axis, what);
 	if (!o->has_data)
 		return false;
 	o->matrix = mxfp_numbers((enum mxfp_format)o->data.format, o->data.rows, o->data.cols, o->data.data);
@@ -156,7 +176,14 @@ static bool write_target(struct target *t, PyObject *tuple, size_t rows, size_t 
 	PyObject *data, *codes, *scales, *clamped;
 	int format, block_format, counted;
 
-	if (!arguments_parse(tuple, "OiOOiOp", &data, &format, &codes, &scales, &block_format, &clamped, &counted))
+	if (!is_tuple(tuple, 7) || !get_int(&format, tuple, 1) || !get_int(&block_format, tuple, 4))
+		return false;
+	data = PyTuple_GetItem(tuple, 0);
+	codes = PyTuple_GetItem(tuple, 2);
+	scales = PyTuple_GetItem(tuple, 3);
+	clamped = PyTuple_GetItem(tuple, 5);
+	counted = PyObject_IsTrue(PyTuple_GetItem(tuple, 6));
+	if (counted < 0)
 		return false;
 	if (data != Py_None) {
 		t->has_data = rows_write(&t->data, data, format, what);

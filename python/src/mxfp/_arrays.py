@@ -46,6 +46,10 @@ class Kind:
         """What the library writes to for an array that empty() or the caller made."""
         return self.look(x)[0]
 
+    def own(self, x: Any) -> Any:
+        """The same for an array that empty() or bytes() made."""
+        return self.raw(x)
+
     def dtype(self, number: int) -> Any:
         """The dtype of results in a format."""
         raise NotImplementedError
@@ -137,6 +141,8 @@ class Numpy(Kind):
         # What a dtype holds: its format, and the dtype to view it as where the struct module does not know it.
         self.known: dict[Any, tuple[int, Any]] = {numpy.dtype("float32"): (F32, None)}
         self.formats: dict[Any, int] = {}
+        # What the struct module knows.
+        self.plain = frozenset(numpy.dtype(name) for name in ("uint8", "float32", "float16", "uint16", "int8", "int64"))
         self.dtypes = {
             number: numpy.dtype({F16: "float16", F32: "float32"}.get(number, "uint8")) for number in range(len(_core.formats))
         }
@@ -164,6 +170,9 @@ class Numpy(Kind):
             known = self.learn(dtype)
         number, view = known
         return x if view is None else x.view(view), number, x.shape
+
+    def own(self, x: Any) -> Any:
+        return x if x.dtype in self.plain else self.look(x)[0]
 
     def dtype(self, number: int) -> Any:
         return self.dtypes[number]

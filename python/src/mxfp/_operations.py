@@ -74,8 +74,8 @@ class _To:
         self.target = (
             raw,
             number,
-            None if self.codes is None else kind.raw(self.codes),
-            None if self.scales is None else kind.raw(self.scales),
+            None if self.codes is None else kind.own(self.codes),
+            None if self.scales is None else kind.own(self.scales),
             0 if self.block is None else self.block.number,
             None,
             False,
@@ -446,7 +446,7 @@ def rotary_frequencies(
     kind = kind_of([])
     made = kind.empty((rotary_cols // 2,), kind.dtype(F32))
     attention_factor = _core.frequencies(
-        kind.raw(made),
+        kind.own(made),
         base,
         _SCALINGS.index(scaling),
         factor,
@@ -476,7 +476,7 @@ def reduce(x: Any, reduction: str = "sum", *, axis: int = -1) -> Any:
     axis = normal_axis(axis, shape)
     lead = moved_shape(shape, axis)[:-1]
     made = kind.empty((prod(lead),), kind.dtype(F32))
-    _core.reduce(kind.raw(made), _REDUCTIONS.index(reduction), (src[0], src[1], axis))
+    _core.reduce(kind.own(made), _REDUCTIONS.index(reduction), (src[0], src[1], axis))
     return _shaped(made, lead)
 
 
@@ -496,7 +496,7 @@ def argmax(x: Any, *, axis: int = -1) -> Any:
     else:
         dtype = "int64" if kind.name != "memory" else "n"
     made = kind.empty((prod(lead),), dtype)
-    _core.argmax(kind.raw(made), (src[0], src[1], axis))
+    _core.argmax(kind.own(made), (src[0], src[1], axis))
     return _shaped(made, lead)
 
 

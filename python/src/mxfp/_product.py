@@ -173,7 +173,7 @@ def gemm(
             if accumulate:
                 raise ValueError("accumulate: it needs `out`, to which the product is added")
             out = kind.empty(shape, native)
-            raw = kind.raw(out)
+            raw = kind.own(out)
         else:
             raw = out_of(kind, out, shape)
     codes = scales = None
@@ -184,8 +184,8 @@ def gemm(
         (
             raw,
             number,
-            None if codes is None else kind.raw(codes),
-            None if scales is None else kind.raw(scales),
+            None if codes is None else kind.own(codes),
+            None if scales is None else kind.own(scales),
             0 if block is None else block.number,
             None,
             counts is not None,

@@ -64,7 +64,7 @@ def cast(
     number, dtype = target_of(kind, format)
     if out is None:
         out = kind.empty(shape, dtype)
-        raw = kind.raw(out)
+        raw = kind.own(out)
     else:
         raw = out_of(kind, out, shape)
     options = (
@@ -227,7 +227,7 @@ class Quantized:
         shape = (self.shape[1], self.shape[0])
         code_shape, scale_shape = part_shapes(format, shape, -1)
         codes, scales = kind.bytes(code_shape), kind.bytes(scale_shape)
-        _core.transpose((None, 0, kind.raw(codes), kind.raw(scales), format.number, None, False), self._operand())
+        _core.transpose((None, 0, kind.own(codes), kind.own(scales), format.number, None, False), self._operand())
         return Quantized(codes, scales, shape, self.format, rule=self.rule)
 
     def to_layout(self, layout: str = "compressed-tensors", name: str = "weight") -> dict[str, Any]:
@@ -262,7 +262,7 @@ def result(kind: Any, shape: tuple[int, ...], axis: int, dtype: Any) -> tuple[An
     """An array of that shape for results, and what _core writes to: the axis comes last there. dtype None: bytes."""
     moved = moved_shape(shape, axis)
     made = kind.bytes(moved) if dtype is None else kind.empty(moved, dtype)
-    return (made if axis == -1 else kind.moved(made, axis)), kind.raw(made)
+    return (made if axis == -1 else kind.moved(made, axis)), kind.own(made)
 
 
 def part_shapes(format: Format, shape: tuple[int, ...], axis: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -287,7 +287,8 @@ def quantize_row(
     first_index: int,
     tensor_amax: float | None,
 ) -> Any:
-    check(format, rule, recipe, tensor_amax)
+    if rule is not None or recipe is not None or tensor_amax is not None:
+        check(format, rule, recipe, tensor_amax)
     if seed or stream or first_index:
         word(seed, "seed")
         word(stream, "stream")
@@ -358,7 +359,8 @@ def quantize(
     data, found, shape = kind.look(x)
     if found < OWN:
         found = source_number(found, None)
-    axis = normal_axis(axis, shape)
+    if axis != -1:
+        axis = normal_axis(axis, shape)
     row = quantize_row(
         found_format,
         rule,
@@ -376,7 +378,7 @@ def quantize(
     code_shape, scale_shape = part_shapes(found_format, shape, axis)
     codes, scales = kind.bytes(code_shape), kind.bytes(scale_shape)
     outcome = _core.quantize(
-        (None, F32, kind.raw(codes), kind.raw(scales), found_format.number, None, counts is not None), (data, found, axis), row
+        (None, F32, kind.own(codes), kind.own(scales), found_format.number, None, counts is not None), (data, found, axis), row
     )
     if counts is not None:
         counts._add(outcome[2])
@@ -434,7 +436,8 @@ def fake_quantize(
     data, found, shape = kind.look(x)
     if found < OWN:
         found = source_number(found, None)
-    axis = normal_axis(axis, shape)
+    if axis != -1:
+        axis = normal_axis(axis, shape)
     row = quantize_row(
         found_format,
         rule,

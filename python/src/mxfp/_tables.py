@@ -188,13 +188,18 @@ def format_number(name: str, argument: str = "format") -> int:
     return number
 
 
+_blocks: dict[object, Format] = {}
+
+
 def block_format(name: str | Format, argument: str = "format") -> Format:
     """The block format of that name."""
-    if isinstance(name, Format):
-        found = name
-    else:
-        found = formats[_core.formats[format_number(name, argument)][0]]
+    if isinstance(name, str):
+        known = _blocks.get(name)
+        if known is not None:
+            return known
+    found = name if isinstance(name, Format) else formats[_core.formats[format_number(name, argument)][0]]
     if not found.is_block:
         blocks = ", ".join(f.name for f in formats.values() if f.is_block)
         raise ValueError(f"{argument}: {found.name} has no blocks; cast() converts to it (block formats: {blocks})")
+    _blocks[name] = found
     return found
