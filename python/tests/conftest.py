@@ -3,8 +3,6 @@
 and of random arguments make."""
 
 import os
-import shutil
-import sysconfig
 
 import numpy
 import pytest
@@ -17,10 +15,9 @@ CALLS = int(os.environ.get("MXFP_TEST_CALLS", 2_000))
 
 @pytest.fixture(scope="session")
 def command():
-    """The command, which the wheel installs beside Python, or MXFP_COMMAND."""
-    beside = os.path.join(sysconfig.get_path("scripts"), "mxfp")
-    path = os.environ.get("MXFP_COMMAND") or (beside if os.path.exists(beside) else shutil.which("mxfp"))
-    if path is None:
+    """The command in the module, or MXFP_COMMAND."""
+    path = os.environ.get("MXFP_COMMAND", os.path.join(os.path.dirname(mxfp.__file__), "bin", "mxfp"))
+    if not os.path.exists(path):
         pytest.skip("no command mxfp: the module was built without it")
     return path
 

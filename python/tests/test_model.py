@@ -2,7 +2,6 @@
 """Models in files, written by the command and by hand."""
 
 import json
-import subprocess
 
 import numpy
 import pytest
@@ -13,9 +12,6 @@ from mxfp import _core
 
 pytestmark = pytest.mark.skipif(not hasattr(_core, "model_open"), reason="built without the command's readers")
 
-NVFP4 = {"recipe": "compressed-tensors"}
-
-
 @pytest.fixture
 def source(tmp_path, matrix):
     path = tmp_path / "source.safetensors"
@@ -23,17 +19,20 @@ def source(tmp_path, matrix):
     return path
 
 
-@pytest.mark.parametrize("layout", ["compressed-tensors", "modelopt", "quark", "mlx"])
-@pytest.mark.parametrize("format", ["mxfp4", "mxfp8-e4m3", "nvfp4"])
-def test_quantized(command, tmp_path, source, matrix, layout, format):
+@pytest.mark.parametrize(
+    "layout, format, recipe",
+    [
+        *((layout, format, None) for layout in ("compressed-tensors", "modelopt", "mlx") for format in ("mxfp4", "mxfp8-e4m3")),
+        ("quark", "mxfp4", None),
+        ("compressed-tensors", "nvfp4", "compressed-tensors"),
+        ("modelopt", "nvfp4", "te"),
+        ("mlx", "nvfp4", "torchao-1"),
+    ],
+)
+def test_quantized(command, tmp_path, source, matrix, layout, format, recipe):
     out = tmp_path / "out"
-    done = subprocess.run(
-        [command, "quantize", source, "-o", out, "-w", format, "-l", layout, "--nvfp4-recipe", "te", "-q"], capture_output=True
-    )
-    if done.returncode == 2:
-        pytest.skip(done.stderr.decode())
-    if done.returncode != 0:
-        subprocess.run([command, "quantize", source, "-o", out, "-w", format, "-l", layout, "-q"], check=True)
+    words = [] if recipe is None else ["--nvfp4-recipe", recipe]
+    run(command, "quantize", source, "-o", out, "-w", format, "-l", layout, *words, "-q")
     run(command, "dequantize", out, "-o", tmp_path / "plain.safetensors", "-q")
     with mxfp.open(out) as model, mxfp.open(tmp_path / "plain.safetensors") as plain:
         assert list(model) == list(plain) and len(model) == 2
@@ -43,8 +42,9 @@ def test_quantized(command, tmp_path, source, matrix, layout, format):
         assert model.info(name).quantized and model.info(name).layout and model.info(name).nbytes == q.codes.nbytes + q.scales.nbytes
         assert numpy.array_equal(q.dequantize(), plain[name])
         assert numpy.array_equal(model["model.norm.weight"], matrix[0])
-        if format != "nvfp4":
-            assert numpy.array_equal(q.codes, mxfp.quantize(matrix, format).codes)
+        expected = mxfp.quantize(matrix, format, recipe=recipe)
+        assert numpy.array_equal(q.codes, expected.codes) and numpy.array_equal(q.scales, expected.scales)
+        assert (q.tensor_scale, q.tensor_scale_divides) == (expected.tensor_scale, expected.tensor_scale_divides)
 
 
 @pytest.mark.parametrize("format", ["mxfp4", "nvfp4"])

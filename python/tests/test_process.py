@@ -244,5 +244,9 @@ def test_import_is_light():
 
 
 def test_command(command):
-    done = subprocess.run([command, "--version"], capture_output=True, text=True)
-    assert done.returncode == 0 and mxfp.__version__ in done.stdout
+    """python -m mxfp and the script mxfp run it, with its exit codes."""
+    for words in ([command], [sys.executable, "-m", "mxfp"]):
+        done = subprocess.run([*words, "--version"], capture_output=True, text=True)
+        assert done.returncode == 0 and done.stdout == f"mxfp {mxfp.__version__}\n"
+        done = subprocess.run([*words, "quantize"], capture_output=True, text=True)
+        assert done.returncode == 2 and done.stderr.startswith("mxfp: quantize: ")

@@ -160,8 +160,9 @@ def open(path: str | os.PathLike[str], arrays: str = "numpy") -> Model:
     >>> path = os.path.join(tempfile.mkdtemp(), "x.npy")
     >>> numpy.save(path, numpy.float32([[1, 2], [3, 4]]))
     >>> with mxfp.open(path) as model:
-    ...     print(list(model), model["x"].tolist())
-    ['x'] [[1.0, 2.0], [3.0, 4.0]]
+    ...     for name in model:
+    ...         print(model.info(name), model[name].tolist())
+    <array: F32 (2, 2)> [[1.0, 2.0], [3.0, 4.0]]
     """
     if not hasattr(_core, "model_open"):
         raise NotImplementedError(
