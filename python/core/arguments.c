@@ -90,8 +90,8 @@ static bool read_blocks(struct operand *o, PyObject *tuple, const char *what)
 	}
 	if (rows != 0 && (o->data.rows != (size_t)rows || o->data.cols != size.codes_row_bytes || o->scales.rows != (size_t)rows ||
 	                  o->scales.cols != size.scales_row_bytes)) {
-		PyErr_Format(PyExc_ValueError, "%s: %zu rows of %zu bytes of codes and %zu rows of %zu scales are not %zd rows of %zd "
-		             "elements of %s, which have %zu and %zu", what, o->data.rows, o->data.cols, o->scales.rows,
+		PyErr_Format(PyExc_ValueError, "%s: %zu rows of %zu bytes of codes and %zu rows of %zu scales are not %zd rows of "
+		             "%zd elements of %s, which have %zu and %zu", what, o->data.rows, o->data.cols, o->scales.rows,
 		             o->scales.cols, rows, cols, mxfp_format_get_info(o->matrix.format)->name, size.codes_row_bytes,
 		             size.scales_row_bytes);
 		return false;
@@ -151,7 +151,8 @@ static bool fits(struct rows *r, size_t rows, size_t cols, const char *what)
 	return false;
 }
 
-static bool write_blocks(struct target *t, PyObject *codes, PyObject *scales, int format, size_t rows, size_t cols, const char *what)
+static bool write_blocks(struct target *t, PyObject *codes, PyObject *scales, int format, size_t rows, size_t cols,
+                         const char *what)
 {
 	struct mxfp_sizes size;
 
@@ -237,17 +238,15 @@ void target_release(struct target *t)
 
 PyObject *target_outcome(const struct target *t)
 {
-	PyObject *counts = Py_None;
+	PyObject *divides = t->blocks.tensor_scale_divides ? Py_True : Py_False;
+	const double scale = (double)t->blocks.tensor_scale;
+	const struct mxfp_counts *c = &t->counts;
 
-	if (t->result.counts != NULL)
-		counts = Py_BuildValue("(KKKKK)", (unsigned long long)t->counts.saturated, (unsigned long long)t->counts.overflowed,
-		                       (unsigned long long)t->counts.flushed, (unsigned long long)t->counts.nan,
-		                       (unsigned long long)t->counts.inf);
-	else
-		Py_INCREF(counts);
-	if (counts == NULL)
-		return NULL;
-	return Py_BuildValue("(dNN)", (double)t->blocks.tensor_scale, PyBool_FromLong(t->blocks.tensor_scale_divides), counts);
+	/* References to None are counted by the interpreter alone: the stable ABI of 3.11 would count those that later ones do not. */
+	if (t->result.counts == NULL)
+		return Py_BuildValue("(dOO)", scale, divides, Py_None);
+	return Py_BuildValue("(dO(KKKKK))", scale, divides, (unsigned long long)c->saturated, (unsigned long long)c->overflowed,
+	                     (unsigned long long)c->flushed, (unsigned long long)c->nan, (unsigned long long)c->inf);
 }
 
 bool floats_read(struct floats *f, PyObject *object, size_t n, const char *what)

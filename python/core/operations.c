@@ -64,7 +64,8 @@ PyObject *core_softmax(PyObject *self, PyObject *args)
 	(void)self;
 	if (!PyArg_ParseTuple(args, "OpOOOnpnOO", &to, &logarithm, &from, &scale, &of_mask, &head_rows, &causal, &offset, &of_sinks,
 	                      &blocks) ||
-	    !arguments_optional(&o.scale, scale) || !read_quantize(&o.quantize, &quantize, blocks) || !operand_read(&src, from, "x"))
+	    !arguments_optional(&o.scale, scale) || !read_quantize(&o.quantize, &quantize, blocks) ||
+	    !operand_read(&src, from, "x"))
 		return NULL;
 	const size_t rows = src.matrix.rows;
 	o.head_rows = (size_t)head_rows;
@@ -218,8 +219,8 @@ PyObject *core_rotary(PyObject *self, PyObject *args)
 	int interleaved;
 
 	(void)self;
-	if (!PyArg_ParseTuple(args, "OOOnnpOIOO", &to, &from, &of_frequencies, &head_cols, &rotary_cols, &interleaved, &of_positions,
-	                      &first, &factor, &blocks) ||
+	if (!PyArg_ParseTuple(args, "OOOnnpOIOO", &to, &from, &of_frequencies, &head_cols, &rotary_cols, &interleaved,
+	                      &of_positions, &first, &factor, &blocks) ||
 	    !arguments_optional(&o.attention_factor, factor) || !read_quantize(&o.quantize, &quantize, blocks) ||
 	    !operand_read(&src, from, "x"))
 		return NULL;
@@ -250,8 +251,8 @@ PyObject *core_rotary(PyObject *self, PyObject *args)
 	return outcome;
 }
 
-/* (frequencies, base, scaling, factor, original_positions, low_freq_factor, high_freq_factor, beta_fast, beta_slow, truncate, mscale,
-   mscale_all_dim): the attention factor */
+/* (frequencies, base, scaling, factor, original_positions, low_freq_factor, high_freq_factor, beta_fast, beta_slow, truncate,
+   mscale, mscale_all_dim): the attention factor */
 PyObject *core_frequencies(PyObject *self, PyObject *args)
 {
 	struct mxfp_frequency_options o = {.size = sizeof o};

@@ -63,13 +63,14 @@ def main():
     student = torch.nn.Sequential(FakeQuantLinear(64, 128), torch.nn.ReLU(), FakeQuantLinear(128, 8))
     student.load_state_dict(teacher.state_dict())
     x = torch.randn(512, 64)
-    optimizer = torch.optim.Adam(student.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(student.parameters(), lr=3e-5)
 
+    @torch.no_grad()
     def loss(model):
         return float((model(x) - teacher(x)).square().mean())
 
     print(f"quantized after training:  mean squared error {loss(quantize_layers(torch.nn.Sequential(*teacher))):.5f}")
-    for _ in range(100):
+    for _ in range(200):
         optimizer.zero_grad()
         (student(x) - teacher(x).detach()).square().mean().backward()
         optimizer.step()
