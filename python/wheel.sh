@@ -24,5 +24,5 @@ chmod +x "$work/cc"
 "$work/venv/bin/python" -m build --sdist -o "$out" .
 tar -xzf "$out"/mxfp-*.tar.gz -C "$work"
 CC=$work/cc "$work/venv/bin/python" -m build --wheel -o "$work/wheel" -C cmake.define.WITH_COMMAND=ON "$work"/mxfp-*/
-"$work/venv/bin/auditwheel" repair --plat "manylinux_2_28_$machine" -w "$out" "$work"/wheel/*.whl
+PATH=$work/venv/bin:$PATH auditwheel repair --plat "manylinux_2_28_$machine" -w "$out" "$work"/wheel/*.whl
 ls -l "$out"
