@@ -245,6 +245,9 @@ def test_wrong_out():
         mxfp.cast(BASE, "e4m3", out=numpy.empty(BASE.shape, numpy.float32))
     with pytest.raises(TypeError):
         mxfp.quantize(BASE, "mxfp4").dequantize(out=numpy.empty(BASE.shape, numpy.float16))
+    for out in ([1.0, 2.0], 1.0, numpy.float32(1), b"12345678"):
+        with pytest.raises((TypeError, ValueError), match="out|read-only"):
+            mxfp.cast([1.0, 2.0], "f32", out=out)
     with pytest.raises(ValueError, match="rows of numbers side by side"):
         mxfp.cast(BASE, "e4m3", out=numpy.empty(BASE.shape[::-1], numpy.uint8).T)
 

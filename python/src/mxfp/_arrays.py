@@ -377,14 +377,24 @@ def target_of(kind: Kind, to: Any, argument: str = "format") -> tuple[int, Any]:
     raise TypeError(f"{argument}: a format's name or a dtype of {kind.name} is needed, not {to!r}")
 
 
-def out_of(kind: Kind, out: Any, shape: tuple[int, ...]) -> Any:
-    """Where results go, if the caller says that."""
-    if kind_of(out).name != kind.name and not (kind.name == "memory" or kind_of(out).name == "numpy"):
+def out_of(kind: Kind, out: Any, shape: tuple[int, ...], axis: int = -1) -> Any:
+    """Where results go, if the caller says that: what _core writes to, with the axis last."""
+    its_kind = kind_of(out)
+    if its_kind.name != kind.name:
         raise TypeError(f"out: an array of {kind.name} is needed, not {type(out)!r}")
-    raw, _, its = kind_of(out).look(out)
+    raw, _, its = its_kind.look(out)
+    if isinstance(its_kind, (Lists, Other)) and raw is not out:
+        raise TypeError(f"out: an array is needed, not {type(out)!r}")
     if tuple(its) != tuple(shape):
         raise ValueError(f"out: its shape is {tuple(its)}, that of the result {tuple(shape)}")
-    return raw
+    if axis == -1:
+        return raw
+    if not hasattr(raw, "transpose"):
+        raise ValueError("axis: other axes than the last need numpy's or torch's arrays")
+    last = len(shape) + axis
+    order = [i for i in range(len(shape)) if i != last] + [last]
+    # torch's raw form is numpy's array, or itself where there is no numpy.
+    return raw.permute(order) if hasattr(raw, "permute") else raw.transpose(order)
 
 
 def normal_axis(axis: int, shape: tuple[int, ...]) -> int:

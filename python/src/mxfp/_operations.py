@@ -9,7 +9,7 @@ from . import _core
 from ._arrays import OWN, kind_of, moved_shape, normal_axis, out_of, source_number, target_of
 from ._options import Options, row_of
 from ._product import made
-from ._quantize import own_dtype, part_shapes, result, unmoved
+from ._quantize import own_dtype, part_shapes, result
 from ._tables import BF16, F32, FUNCTIONS, Format, block_format
 
 TYPE_CHECKING = False
@@ -62,9 +62,7 @@ class _To:
             if out is None:
                 out, raw = result(kind, shape, axis, native)
             else:
-                raw = out_of(kind, out, shape)
-                if axis != -1:
-                    raw = kind.raw(unmoved(out, axis))
+                raw = out_of(kind, out, shape, axis)
         self.out = out
         if self.block is not None:
             if axis != -1:

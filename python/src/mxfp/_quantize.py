@@ -195,8 +195,7 @@ class Quantized:
         if out is None:
             out, to = result(kind, self.shape, self.axis, native)
         else:
-            out_of(kind, out, self.shape)
-            to = kind.raw(out if self.axis == -1 else unmoved(out, self.axis))
+            to = out_of(kind, out, self.shape, self.axis)
         _core.dequantize((to, number, None, None, 0, None, False), self._operand())
         return out
 
@@ -247,15 +246,6 @@ class Quantized:
         how = f", rule={self.rule!r}" if self.rule else f", recipe={self.recipe!r}" if self.recipe else ""
         axis = f", axis={self.axis}" if self.axis != -1 else ""
         return f"<mxfp {self.format} shape={self.shape}{how}{axis}{bits}>"
-
-
-def unmoved(x: Any, axis: int) -> Any:
-    """x with that axis last."""
-    if hasattr(x, "movedim"):
-        return x.movedim(axis, -1)
-    n = x.ndim
-    order = [i for i in range(n) if i != n + axis]
-    return x.transpose([*order, n + axis])
 
 
 def result(kind: Any, shape: tuple[int, ...], axis: int, dtype: Any) -> tuple[Any, Any]:
@@ -458,8 +448,7 @@ def fake_quantize(
     if out is None:
         out, to = result(kind, shape, axis, native)
     else:
-        out_of(kind, out, shape)
-        to = kind.raw(out if axis == -1 else unmoved(out, axis))
+        to = out_of(kind, out, shape, axis)
     mask, raw_mask = result(kind, shape, axis, None) if clamped else (None, None)
     outcome = _core.fake_quantize(
         (to, number, None, None, 0, raw_mask, counts is not None), found_format.number, (data, found, axis), row
