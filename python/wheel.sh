@@ -21,8 +21,15 @@ exec "$work/venv/bin/python" -m ziglang cc -target $machine-linux-gnu.2.28 "\$@"
 END
 chmod +x "$work/cc"
 
+# The licences of the libraries, as Debian has them.
+mkdir "$work/licenses"
+for library in jansson pcre2 utf8proc sleef xxhash; do
+	cp "/usr/share/doc/lib$library-dev/copyright" "$work/licenses/$library"
+done
+
 "$work/venv/bin/python" -m build --sdist -o "$out" .
 tar -xzf "$out"/mxfp-*.tar.gz -C "$work"
-CC=$work/cc "$work/venv/bin/python" -m build --wheel -o "$work/wheel" -C cmake.define.WITH_COMMAND=ON "$work"/mxfp-*/
+CC=$work/cc "$work/venv/bin/python" -m build --wheel -o "$work/wheel" -C cmake.define.WITH_COMMAND=ON \
+	-C cmake.define.LICENSES="$work/licenses" "$work"/mxfp-*/
 PATH=$work/venv/bin:$PATH auditwheel repair --plat "manylinux_2_28_$machine" -w "$out" "$work"/wheel/*.whl
 ls -l "$out"
