@@ -244,7 +244,9 @@ def test_wrong_out():
     with pytest.raises(TypeError):
         mxfp.cast(BASE, "e4m3", out=numpy.empty(BASE.shape, numpy.float32))
     with pytest.raises(TypeError):
-        mxfp.quantize(BASE, "mxfp4").dequantize(out=numpy.empty(BASE.shape, numpy.float16))
+        mxfp.quantize(BASE, "mxfp4").dequantize("f32", out=numpy.empty(BASE.shape, numpy.float16))
+    with pytest.raises(ValueError):
+        mxfp.matmul(BASE, BASE[0], out=numpy.empty((6, 8, 8), numpy.float16))
     for out in ([1.0, 2.0], 1.0, numpy.float32(1), b"12345678"):
         with pytest.raises((TypeError, ValueError), match="out|read-only"):
             mxfp.cast([1.0, 2.0], "f32", out=out)
@@ -262,6 +264,8 @@ def test_out():
     x = BASE.copy()
     assert mxfp.silu(x, out=x) is x
     assert numpy.array_equal(x, mxfp.silu(BASE))
+    out = numpy.empty(BASE.shape, numpy.float16)
+    assert numpy.array_equal(mxfp.quantize(BASE, "mxfp4").dequantize(out=out), mxfp.quantize(BASE, "mxfp4").dequantize("f16"))
     wide = numpy.zeros((48, 100), numpy.float32)
     mxfp.quantize(BASE.reshape(48, 64), "mxfp8").dequantize(out=wide[:, 10:74])
     assert numpy.array_equal(wide[:, 10:74], mxfp.quantize(BASE.reshape(48, 64), "mxfp8").dequantize())

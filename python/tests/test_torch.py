@@ -62,6 +62,8 @@ def test_products_and_rows():
     assert torch.equal(mxfp.softmax(T, axis=0), mxfp.softmax(T.T).T)
     out = torch.empty(6, 6)
     assert mxfp.matmul(T, T, out=out) is out
+    out = torch.empty(6, 6, dtype=torch.bfloat16)
+    assert torch.equal(mxfp.matmul(T, T, out=out), mxfp.matmul(T, T).bfloat16())
 
 
 def test_errors():

@@ -377,6 +377,17 @@ def target_of(kind: Kind, to: Any, argument: str = "format") -> tuple[int, Any]:
     raise TypeError(f"{argument}: a format's name or a dtype of {kind.name} is needed, not {to!r}")
 
 
+def wanted(dtype: Any, out: Any, own: Any) -> Any:
+    """The dtype of results: what the caller says, else that of `out`, else `own`."""
+    if dtype is not None:
+        return dtype
+    if out is not None:
+        found = kind_of(out).look(out)[1]
+        if found >= 0:
+            return _core.formats[found][0]
+    return own
+
+
 def out_of(kind: Kind, out: Any, shape: tuple[int, ...], axis: int = -1) -> Any:
     """Where results go, if the caller says that: what _core writes to, with the axis last."""
     its_kind = kind_of(out)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from math import prod
 
 from . import _core
-from ._arrays import OWN, kind_of, moved_shape, normal_axis, out_of, source_number, target_of
+from ._arrays import OWN, kind_of, moved_shape, normal_axis, out_of, source_number, target_of, wanted
 from ._options import Options, row_of
 from ._product import made
 from ._quantize import own_dtype, part_shapes, result
@@ -58,7 +58,7 @@ class _To:
                 raise ValueError("to_options: they are for `to`, which is None")
             self.row = row_of(self.block, to_options)
         if self.block is None or out is not None:
-            number, native = target_of(kind, own if dtype is None else dtype, "dtype")
+            number, native = target_of(kind, wanted(dtype, out, own), "dtype")
             if out is None:
                 out, raw = result(kind, shape, axis, native)
             else:
@@ -104,7 +104,7 @@ def apply(
     A function of mxfp.functions of each number of x, in float32 or bfloat16: the binary32 number nearest to the true value.
 
     parameter: the slope of leaky-relu (0.01), alpha of elu (1), beta of silu (1). The result has the shape of x, in bfloat16 if x
-    is in it, else float32, unless `dtype` says another of the two; with `to` it is Quantized, as to_options say. `out` may be x.
+    is in it, else float32, unless `dtype` or `out` says another of the two; with `to` it is Quantized, as to_options say. `out` may be x.
 
     Each function also has its own name: mxfp.silu(x), mxfp.gelu(x), mxfp.leaky_relu(x, parameter=0.2), ...
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from . import _core
-from ._arrays import OWN, kind_of, out_of, source_number, target_of
+from ._arrays import OWN, kind_of, out_of, source_number, target_of, wanted
 from ._options import Counts, Options, row_of, word
 from ._quantize import Quantized, own_dtype, part_shapes
 from ._tables import ACCS, BF16, F32, FUNCTIONS, RECIPES, ROUNDS, RULES, Format, block_format, format_number, formats
@@ -126,7 +126,7 @@ def gemm(
         accumulate: add to what `out` holds.
         a_format, a_options: quantize a to a block format on the way.
         to, to_options: return the result as Quantized in this format.
-        dtype: of the result: float32 or bfloat16; None: bfloat16 if a is in it, else float32.
+        dtype: of the result: float32 or bfloat16; None: that of `out`, else bfloat16 if a is in it, else float32.
         out: where the result goes; it may be gate or residual.
         counts: a Counts, to which what became of the result's numbers is added (to=...).
 
@@ -166,9 +166,8 @@ def gemm(
     raw: Any = None
     number = F32
     if block is None or out is not None:
-        if dtype is None:
-            dtype = _result_dtype(kind, a, found)
-        number, native = target_of(kind, dtype, "dtype")
+        own = own_dtype(kind, a, found) if found == BF16 else "f32"
+        number, native = target_of(kind, wanted(dtype, out, own), "dtype")
         if out is None:
             if accumulate:
                 raise ValueError("accumulate: it needs `out`, to which the product is added")
@@ -216,12 +215,6 @@ def made(codes: Any, scales: Any, shape: tuple[int, ...], format: Format, outcom
         rule=None if scaled else given.get("rule", next(iter(RULES))),
         recipe=given.get("recipe", next(iter(RECIPES))) if scaled else None,
     )
-
-
-def _result_dtype(kind: Any, a: Any, found: int) -> Any:
-    if found == BF16:
-        return own_dtype(kind, a, found)
-    return "f32"
 
 
 def matmul(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from math import prod
 
 from . import _core
-from ._arrays import OWN, kind_of, moved_shape, normal_axis, out_of, source_number, target_of
+from ._arrays import OWN, kind_of, moved_shape, normal_axis, out_of, source_number, target_of, wanted
 from ._options import DEFAULTS, Counts, Options, check, word
 from ._tables import F32, NON_FINITES, OVERFLOWS, RECIPES, ROUNDS, RULES, Format, block_format, formats
 
@@ -181,9 +181,9 @@ class Quantized:
             self.tensor_scale_divides,
         )
 
-    def dequantize(self, dtype: Any = "f32", *, out: Any = None) -> Any:
+    def dequantize(self, dtype: Any = None, *, out: Any = None) -> Any:
         """
-        The numbers: in float32, or in `dtype`, "f32", "bf16", "f16" or a dtype, rounded to nearest even.
+        The numbers: in float32, or in `dtype`, "f32", "bf16", "f16" or a dtype, or in that of `out`, rounded to nearest even.
 
         >>> import mxfp, numpy
         >>> q = mxfp.quantize(numpy.float32([1, 2, 3, 5]), "mxfp4")
@@ -191,7 +191,7 @@ class Quantized:
         array([1., 2., 3., 4.], dtype=float32)
         """
         kind = kind_of(self.codes)
-        number, native = target_of(kind, dtype, "dtype")
+        number, native = target_of(kind, wanted(dtype, out, "f32"), "dtype")
         if out is None:
             out, to = result(kind, self.shape, self.axis, native)
         else:
@@ -383,7 +383,7 @@ def quantize(
     return q
 
 
-def dequantize(q: Quantized, dtype: Any = "f32", *, out: Any = None) -> Any:
+def dequantize(q: Quantized, dtype: Any = None, *, out: Any = None) -> Any:
     """The numbers of a Quantized: q.dequantize(dtype, out=out)."""
     return q.dequantize(dtype, out=out)
 
@@ -412,7 +412,8 @@ def fake_quantize(
     """
     What quantize() and dequantize() make of x, in one pass: fake quantization, as in quantization-aware training.
 
-    The result has the shape of x, and its dtype unless `dtype` says another: float32, bfloat16 or float16. `out` may be x.
+    The result has the shape of x, and its dtype (float32 for float64) unless `dtype` or `out` says another: float32, bfloat16 or
+    float16. `out` may be x.
 
     With clamped=True the result is a pair of that and an array of uint8, 1 where a number was clamped: where the gradient of a
     straight-through estimator is zero. Other parameters are those of quantize().
@@ -442,9 +443,7 @@ def fake_quantize(
         first_index,
         tensor_amax,
     )
-    if dtype is None:
-        dtype = own_dtype(kind, x, found)
-    number, native = target_of(kind, dtype, "dtype")
+    number, native = target_of(kind, wanted(dtype, out, own_dtype(kind, x, found)), "dtype")
     if out is None:
         out, to = result(kind, shape, axis, native)
     else:
