@@ -104,7 +104,8 @@ def apply(
     A function of mxfp.functions of each number of x, in float32 or bfloat16: the binary32 number nearest to the true value.
 
     parameter: the slope of leaky-relu (0.01), alpha of elu (1), beta of silu (1). The result has the shape of x, in bfloat16 if x
-    is in it, else float32, unless `dtype` or `out` says another of the two; with `to` it is Quantized, as to_options say. `out` may be x.
+    is in it, else float32, unless `dtype` or `out` says another of the two; with `to` it is Quantized, as to_options say. `out`
+    may be x.
 
     Each function also has its own name: mxfp.silu(x), mxfp.gelu(x), mxfp.leaky_relu(x, parameter=0.2), ...
 

@@ -9,7 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# As _core takes it: rule, recipe, round, non_finite, no_negative_zero, via_bf16, block_rows, seed, stream, first_index, tensor_amax.
+# As _core takes it: rule, recipe, round, non_finite, no_negative_zero, via_bf16, block_rows, seed, stream, first_index,
+# tensor_amax.
 Row = tuple[int, int, int, int, bool, bool, int, int, int, int, "float | None"]
 DEFAULTS: Row = (0, 0, 0, 0, False, False, 0, 0, 0, 0, None)
 
