@@ -273,13 +273,13 @@ static bool has_rows(const struct array *a, int axis, size_t cols, size_t *strid
 	return true;
 }
 
-/* The number of elements, and of those without the axis; false if they overflow. */
+/* The number of elements, and of those without the axis; false if they overflow, or a size is negative. */
 static bool count(const struct array *a, int axis, size_t *rows, size_t *cols)
 {
 	*rows = 1;
 	*cols = axis >= 0 ? (size_t)a->shape[axis] : 1;
 	for (int i = 0; i < a->n_dims; i++)
-		if (i != axis && __builtin_mul_overflow(*rows, (size_t)a->shape[i], rows))
+		if (a->shape[i] < 0 || (i != axis && __builtin_mul_overflow(*rows, (size_t)a->shape[i], rows)))
 			return false;
 	return true;
 }
@@ -400,15 +400,20 @@ static bool set_axis(const struct array *a, Py_ssize_t axis, int *place, const c
 static bool copy_rows(struct rows *r, int axis, bool wide, const char *what)
 {
 	const size_t elements = r->rows * r->cols;
+	bool fits = true;
 
 	r->copy = malloc(elements > 0 ? elements * r->array.item : 1);
 	if (r->copy == NULL) {
 		PyErr_NoMemory();
 		return false;
 	}
+	Py_BEGIN_ALLOW_THREADS
 	if (elements > 0)
 		gather(r->copy, &r->array, r->array.data, 0, axis);
-	if (wide && !narrow(r->copy, elements)) {
+	if (wide)
+		fits = narrow(r->copy, elements);
+	Py_END_ALLOW_THREADS
+	if (!fits) {
 		PyErr_Format(PyExc_ValueError, "%s: a number in binary64 is above the largest of binary32", what);
 		return false;
 	}

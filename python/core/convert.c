@@ -194,10 +194,12 @@ PyObject *core_unpack(PyObject *self, PyObject *args)
 	const struct mxfp_matrix *m = &src.matrix;
 	const unsigned bits = mxfp_format_get_info(mxfp_format_get_info(m->format)->element)->bits;
 	if (target_write(&target, to, m->rows, m->cols, "elements")) {
+		Py_BEGIN_ALLOW_THREADS
 		for (size_t row = 0; row < m->rows; row++)
 			for (size_t col = 0; col < m->cols; col++)
 				((uint8_t *)target.result.clamped)[row * target.result.clamped_stride + col] =
 					code_at((const uint8_t *)m->data + row * m->stride, col, bits);
+		Py_END_ALLOW_THREADS
 		outcome = target_outcome(&target);
 		target_release(&target);
 	}
@@ -258,7 +260,7 @@ static enum mxfp_status decode(float *numbers, const struct mxfp_matrix *m, size
 	                                                                : mxfp_convert(&result, &part, NULL, &exec);
 }
 
-/* Row by row; memory: three rows of numbers and one of codes. */
+/* Row by row; memory: three rows of numbers, and zeros for one of codes. */
 static enum mxfp_status difference(struct difference *sum, const struct mxfp_matrix *x, const struct mxfp_matrix *y, float *memory)
 {
 	const struct mxfp_format_info *info = mxfp_format_get_info(mxfp_format_get_info(y->format)->element);
@@ -273,7 +275,6 @@ static enum mxfp_status difference(struct difference *sum, const struct mxfp_mat
 		status = mxfp_blocks_size(&size, y->format, 1, x->cols);
 		if (status != MXFP_OK)
 			return status;
-		memset(codes, 0, size.codes_row_bytes);
 		for (size_t i = 0; i < size.codes_row_bytes * 8 / info->bits; i++)
 			put_code(codes, i, info->bits, info->max_code);
 	}
@@ -307,7 +308,7 @@ PyObject *core_difference(PyObject *self, PyObject *args)
 	if (operand_read(&y, of_y, "error")) {
 		if (x.matrix.rows != y.matrix.rows || x.matrix.cols != y.matrix.cols) {
 			PyErr_SetString(PyExc_ValueError, "error: the two have different shapes");
-		} else if ((memory = malloc((4 * x.matrix.cols + 32) * sizeof *memory)) == NULL) {
+		} else if ((memory = calloc(x.matrix.cols + 8, 4 * sizeof *memory)) == NULL) {
 			PyErr_NoMemory();
 		} else {
 			Py_BEGIN_ALLOW_THREADS

@@ -23,10 +23,6 @@ static PyObject *core_set_threads(PyObject *self, PyObject *number)
 	(void)self;
 	if (PyErr_Occurred() != NULL)
 		return NULL;
-	if (n > 1 << 16) {
-		PyErr_Format(PyExc_ValueError, "set_threads: %lu threads; at most 65536", n);
-		return NULL;
-	}
 	arguments_set_threads((unsigned)n);
 	return Py_BuildValue("");
 }
@@ -50,7 +46,7 @@ static PyObject *core_row_bytes(PyObject *self, PyObject *args)
 	return Py_BuildValue("(KK)", (unsigned long long)size.codes_row_bytes, (unsigned long long)size.scales_row_bytes);
 }
 
-/* (names of all tiers that are there, the active one, what the first that is not there lacks) */
+/* (names of all tiers that are there, the active one) */
 static PyObject *core_isa(PyObject *self, PyObject *none)
 {
 	const uint32_t available = mxfp_isa_available();

@@ -92,8 +92,8 @@ def set_threads(n: int = 0) -> None:
     >>> mxfp.set_threads(1)
     >>> mxfp.set_threads(0)
     """
-    if n < 0:
-        raise ValueError(f"set_threads: {n} threads")
+    if not 0 <= n < 1 << 16:
+        raise ValueError(f"set_threads: {n} threads; from 0 to 65535")
     _core.set_threads(n)
 
 

@@ -349,13 +349,13 @@ def kind_named(name: str) -> Kind:
     raise ValueError(f"arrays: unknown value {name!r} (packages: numpy, torch)")
 
 
-def source_number(found: int, source: str | None) -> int:
+def source_number(found: int, source: str | None, what: str = "x") -> int:
     """The format of what is read, of which the array says `found`."""
     if source is None:
         if found == CODES:
             raise TypeError(
-                "x: integers; numbers are float32, bfloat16, float16 or float64, and codes of a format are named by source=, "
-                "as in source='e4m3'"
+                f"{what}: integers; numbers are float32, bfloat16, float16 or float64, and codes of a format are named by "
+                "source=, as in cast(..., source='e4m3')"
             )
         return found
     number = format_number(source, "source")

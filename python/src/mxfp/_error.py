@@ -74,7 +74,7 @@ def error(x: Any, q: Any) -> Error:
     else:
         data_q, found_q, its_shape = kind_of(q).look(q)
         if found_q < OWN:
-            found_q = source_number(found_q, None)
+            found_q = source_number(found_q, None, "q")
         its_shape, of_q = tuple(its_shape), (data_q, found_q, -1)
     if its_shape != shape:
         raise ValueError(f"q: shape {its_shape}; that of x is {shape}")

@@ -7,9 +7,9 @@ from math import prod
 
 from . import _core
 from ._arrays import OWN, kind_of, moved_shape, normal_axis, out_of, source_number, target_of, wanted
-from ._options import Options, row_of
+from ._options import Options, row_of, word
 from ._product import made
-from ._quantize import own_dtype, part_shapes, result
+from ._quantize import floats, own_dtype, part_shapes, result
 from ._tables import BF16, F32, FUNCTIONS, Format, block_format
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ def _numbers(x: Any, what: str, axis: int = -1) -> tuple[tuple[Any, int, int], t
     kind = kind_of(x)
     data, found, shape = kind.look(x)
     if found < OWN:
-        found = source_number(found, None)
+        found = source_number(found, None, what)
     if found not in (OWN, F32, BF16):
         name = _core.formats[found][0]
         raise TypeError(f"{what}: {name}; operations on rows read float32 and bfloat16, to which cast() converts")
@@ -204,7 +204,7 @@ def _softmax(
             head_rows,
             causal,
             causal_offset or 0,
-            None if sinks is None else kind_of(sinks).raw(sinks),
+            None if sinks is None else floats(sinks, "sinks"),
             to_.row,
         )
     )
@@ -372,7 +372,7 @@ def rotary(
     Rotary position embedding of the rows of x [..., K], one for each position.
 
     Parameters:
-        frequencies: rotary_cols / 2 numbers in float32, as rotary_frequencies() makes them.
+        frequencies: rotary_cols / 2 numbers, as rotary_frequencies() makes them.
         head_cols: numbers of a head, which divide K; 0: K.
         rotary_cols: the first so many numbers of a head rotate; 0: all.
         interleaved: numbers 2 k and 2 k + 1 are a pair; else k and k + rotary_cols / 2.
@@ -389,12 +389,12 @@ def rotary(
         _core.rotary(
             to_.target,
             src,
-            kind_of(frequencies).raw(frequencies),
-            head_cols,
-            rotary_cols,
+            floats(frequencies, "frequencies"),
+            word(head_cols, "head_cols", 63),
+            word(rotary_cols, "rotary_cols", 63),
             interleaved,
             raw_positions,
-            first_position,
+            word(first_position, "first_position", 32),
             attention_factor,
             to_.row,
         )
@@ -449,7 +449,7 @@ def rotary_frequencies(
         base,
         _SCALINGS.index(scaling),
         factor,
-        original_positions,
+        word(original_positions, "original_positions", 32),
         low_freq_factor,
         high_freq_factor,
         beta_fast,

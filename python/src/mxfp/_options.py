@@ -15,10 +15,10 @@ Row = tuple[int, int, int, int, bool, bool, int, int, int, int, "float | None"]
 DEFAULTS: Row = (0, 0, 0, 0, False, False, 0, 0, 0, 0, None)
 
 
-def word(number: int, argument: str) -> int:
-    """An unsigned integer of 64 bits."""
-    if not 0 <= number < 1 << 64:
-        raise ValueError(f"{argument}: {number} is not from 0 to 2^64 - 1")
+def word(number: int, argument: str, bits: int = 64) -> int:
+    """An unsigned integer of that many bits."""
+    if not 0 <= number < 1 << bits:
+        raise ValueError(f"{argument}: {number} is not from 0 to 2^{bits} - 1")
     return number
 
 
@@ -63,7 +63,7 @@ class Options:
             NON_FINITES[non_finite],
             no_negative_zero,
             via_bf16,
-            block_rows,
+            word(block_rows, "block_rows", 63),
             word(seed, "seed"),
             word(stream, "stream"),
             word(first_index, "first_index"),

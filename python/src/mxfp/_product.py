@@ -6,7 +6,7 @@ from __future__ import annotations
 from . import _core
 from ._arrays import OWN, kind_of, out_of, source_number, target_of, wanted
 from ._options import Counts, Options, row_of, word
-from ._quantize import Quantized, own_dtype, part_shapes
+from ._quantize import Quantized, floats, own_dtype, part_shapes
 from ._tables import ACCS, BF16, F32, FUNCTIONS, RECIPES, ROUNDS, RULES, Format, block_format, format_number, formats
 
 TYPE_CHECKING = False
@@ -47,7 +47,7 @@ def _matrix(x: Any, what: str) -> tuple[Any, tuple[int, ...], Any, int]:
     kind = kind_of(x)
     data, found, shape = kind.look(x)
     if found < OWN:
-        found = source_number(found, None)
+        found = source_number(found, None, what)
     return (data, found, -1), tuple(shape), kind, found
 
 
@@ -76,7 +76,7 @@ def _kernel(
         number, row = format.number, None if a_options is None else row_of(format, a_options)
     return (
         ACCS[acc],
-        pass_k,
+        word(pass_k, "pass_k", 32),
         format_number(psum, "psum"),
         ROUNDS[psum_round],
         word(seed, "seed"),
@@ -118,7 +118,7 @@ def gemm(
     ascending k. No bit depends on threads or machine.
 
     Parameters:
-        bias: N numbers in float32, added to each row.
+        bias: N numbers, added to each row.
         activation, activation_parameter: a function of mxfp.functions, after bias; its parameter.
         gate: [..., N], by which that is multiplied; residual: [..., N], added last. In float32 or bfloat16.
         pass_k: how many k are summed before they are added to the result: 512 (0), 256 or 128; a quarter of it without blocks.
@@ -155,7 +155,7 @@ def gemm(
     if to_options is not None and block is None:
         raise ValueError("to_options: they are for `to`, which is None")
     finish = (
-        None if bias is None else kind_of(bias).raw(bias),
+        None if bias is None else floats(bias, "bias"),
         FUNCTIONS[activation],
         activation_parameter,
         None if gate is None else _matrix(gate, "gate")[0],

@@ -279,10 +279,11 @@ def quantize_row(
 ) -> Any:
     if rule is not None or recipe is not None or tensor_amax is not None:
         check(format, rule, recipe, tensor_amax)
-    if seed or stream or first_index:
+    if seed or stream or first_index or block_rows != 1:
         word(seed, "seed")
         word(stream, "stream")
         word(first_index, "first_index")
+        word(block_rows, "block_rows", 63)
     return (
         0 if rule is None else RULES[rule],
         0 if recipe is None else RECIPES[recipe],
@@ -463,6 +464,15 @@ def own_dtype(kind: Any, x: Any, found: int) -> Any:
         return "f32"
     own = getattr(x, "dtype", None)
     return _core.formats[found][0] if own is None or kind.format_of(own) < 0 else own
+
+
+def floats(x: Any, what: str) -> Any:
+    """Numbers as _core reads rows of float32."""
+    kind = kind_of(x)
+    data, found, _ = kind.look(x)
+    if found < OWN:
+        source_number(found, None, what)
+    return data if found == F32 else kind.own(cast(x, "f32"))
 
 
 def amax(x: Any) -> float:
