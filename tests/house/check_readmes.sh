@@ -7,13 +7,15 @@ cd "${srcdir:-$(dirname "$0")/../..}"
 
 kinds='c|cc|h|def|map|py|sh|shlib|awk|js|css|html|bash|fish|zsh'
 folders=()
-for folder in include lib ref simd tools bench tests fuzz examples scripts doc; do
+for folder in include lib ref simd tools bench tests fuzz examples scripts doc python; do
 	[ ! -d "$folder" ] || folders+=("$folder")
 done
 mapfile -t made < <(sed -n 's/^nodist_[A-Za-z_]* *+*= *//p' ./*/Makefile.inc | tr ' ' '\n' | sed 's/^%D%.//')
+# What pip builds in python/ is no source.
+pip='python/(build|dist|libmxfp)/'
 mapfile -t files < <(find "${folders[@]}" -regextype posix-extended -regex ".*\.($kinds)|doc/[^/]*\.md" ! -name README.md |
-	grep -vFf <(printf '/%s\n' "${made[@]}") | sort)
-mapfile -t readmes < <(find "${folders[@]}" -name README.md | sort)
+	grep -vE "^$pip" | grep -vFf <(printf '/%s\n' "${made[@]}") | sort)
+mapfile -t readmes < <(find "${folders[@]}" -name README.md | grep -vE "^$pip" | sort)
 
 status=0
 awk -v list="${files[*]}" -v kinds="$kinds" '

@@ -17,16 +17,20 @@ report() {
 }
 
 folders=()
-for folder in include lib ref simd tools tests fuzz bench examples doc scripts; do
+for folder in include lib ref simd tools tests fuzz bench examples doc scripts python; do
 	[ ! -d "$folder" ] || folders+=("$folder")
 done
-mapfile -t code < <(find "${folders[@]}" -name '*.[ch]' -o -name '*.def' | sort)
-mapfile -t scripts < <(find "${folders[@]}" -name '*.sh' -o -name '*.shlib' | sort)
-mapfile -t python < <(find "${folders[@]}" -name '*.py' | sort)
-mapfile -t build < <(find "${folders[@]}" -name Makefile.inc | sort)
+# What pip builds in python/ is no source.
+find_sources() {
+	find "${folders[@]}" \( -path python/build -o -path python/dist -o -path python/libmxfp \) -prune -o \( "$@" \) -print | sort
+}
+mapfile -t code < <(find_sources -name '*.[ch]' -o -name '*.def')
+mapfile -t scripts < <(find_sources -name '*.sh' -o -name '*.shlib')
+mapfile -t python < <(find_sources -name '*.py')
+mapfile -t build < <(find_sources -name Makefile.inc)
 mapfile -t pages < <(find doc -name '*.[13]' | sort)
 build+=(configure.ac Makefile.am libmxfp.pc.in libmxfp-engine.pc.in)
-mapfile -t web < <(find "${folders[@]}" -name '*.js' -o -name '*.css' -o -name '*.html' | sort)
+mapfile -t web < <(find_sources -name '*.js' -o -name '*.css' -o -name '*.html')
 texts=(README.md HACKING.md NEWS doc/*.md)
 programs=("${code[@]}" "${scripts[@]}" "${python[@]}" "${web[@]}")
 sources=("${programs[@]}" "${build[@]}" "${pages[@]}")
