@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/build.shlib
 
-parts=(tiers sanitize abi compilers debian packages emulated interop prove exhaustive)
+parts=(tiers sanitize abi compilers debian packages python emulated interop prove exhaustive)
 usage='usage: scripts/check-all.sh [PART...]
 
 Parts, with random inputs of a seed that is printed; MXFP_TEST_SEED sets it:
@@ -15,6 +15,7 @@ Parts, with random inputs of a seed that is printed; MXFP_TEST_SEED sets it:
   compilers   every test with every gcc and clang of this machine, at -O1, -O2, -O3
   debian      scripts/check.sh in a bare Debian 12 and 13 (needs root)
   packages    Debian packages for both, built, installed and tested (needs root)
+  python      the module for Python there, built by pip, and as a wheel without a compiler (needs root)
   emulated    aarch64, s390x and old x86 CPUs under qemu (needs Debian)
   interop     other programs read and write files, and run models (needs MXFP_LAB)
   prove       proofs of the reference with CBMC
@@ -93,6 +94,19 @@ part_packages() {
 	return $status
 }
 
+part_python() {
+	local status=0 release
+	for release in bookworm trixie; do
+		scripts/check-debian.sh $release scripts/check-python.sh || status=1
+	done
+	scripts/dependencies.sh python
+	rm -rf python/dist
+	python/wheel.sh || return
+	set -- python/dist/*.whl
+	scripts/check-debian.sh --file "$1" bookworm scripts/check-python.sh "../${1##*/}" || status=1
+	return $status
+}
+
 part_emulated() {
 	local status=0 machine
 	for machine in aarch64 s390x cpus; do
@@ -119,7 +133,7 @@ part_exhaustive() {
 # lack PART: why it cannot run here; nothing if it can.
 lack() {
 	case $1 in
-	debian | packages) [ "$(id -u)" = 0 ] || echo 'it needs root, for chroot' ;;
+	debian | packages | python) [ "$(id -u)" = 0 ] || echo 'it needs root, for chroot' ;;
 	emulated) command -v apt-get >/dev/null || echo 'it needs Debian, whose packages for other machines it takes' ;;
 	prove) command -v cbmc >/dev/null || echo 'it needs cbmc, a package of Debian 13' ;;
 	interop) [ -n "${MXFP_LAB-}" ] || echo 'MXFP_LAB names no lab; scripts/interop-lab.sh DIR makes one' ;;

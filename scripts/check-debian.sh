@@ -1,22 +1,22 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Runs scripts/check.sh, or another script, on a bare Debian: check-debian.sh [--cache DIRECTORY] RELEASE [SCRIPT
+# Runs scripts/check.sh, or another script, on a bare Debian: check-debian.sh [--cache DIRECTORY] [--file FILE] RELEASE [SCRIPT
 # [ARGUMENT...]]. The release (bookworm, trixie) is a container made by debootstrap. A copy of it receives the files of
-# HEAD, and ../shared if it exists; it shares only the network with this machine, and has its own processes, mounts and
-# devices. The last line is the result; all output is in check-debian-RELEASE.log.
+# HEAD, ../shared if it exists, and FILE beside the tree; it shares only the network with this machine, and has its own
+# processes, mounts and devices. The last line is the result; all output is in check-debian-RELEASE.log.
 # The pristine release is kept in DIRECTORY (default libmxfp-debian-RELEASE in TMPDIR or /var/tmp). Needs root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/build.shlib
 . scripts/container.shlib
 
-cache=
-if [ "${1-}" = --cache ]; then
-	cache=${2-}
+cache= file=
+while [[ ${1-} == --cache || ${1-} == --file ]]; do
+	declare "${1#--}=${2-}"
 	shift "$(($# < 2 ? $# : 2))"
-fi
+done
 if [ $# = 0 ] || [[ ! $1 =~ ^[a-z]+$ ]]; then
-	echo 'usage: scripts/check-debian.sh [--cache DIRECTORY] RELEASE [SCRIPT [ARGUMENT...]]' >&2
+	echo 'usage: scripts/check-debian.sh [--cache DIRECTORY] [--file FILE] RELEASE [SCRIPT [ARGUMENT...]]' >&2
 	exit 2
 fi
 release=$1
@@ -27,6 +27,7 @@ log=$PWD/check-debian-$release.log
 container_open "$release" "$cache"
 stage "$1 in a bare $release, commit $commit"
 container_new
+[ -z "$file" ] || cp "$file" "$root/srv/"
 if [ -d ../shared ]; then
 	cp -rL ../shared "$root/srv/shared"
 	chmod -R a-w "$root/srv/shared"

@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Installs missing packages: `build` for the library and the command, `check` also for the tests, `python` for the module with the
-# command in it, `aarch64` and `s390x` to build and run programs for these machines, `emulation` to run native programs under
-# qemu-user, `container` for check-debian.sh and
-# check-packages.sh.
+# command in it, `venv` to install its wheel, `aarch64` and `s390x` to build and run programs for these machines, `emulation` to run
+# native programs under qemu-user, `container` for check-debian.sh and check-packages.sh.
 # On Debian it uses apt-get, as root or with sudo, and does not access the network if nothing is missing.
 # Elsewhere it lists what is missing and fails.
 set -euo pipefail
@@ -39,6 +38,8 @@ libmpich-dev   module  mpich
 # pip brings what builds the module from PyPI.
 python='
 python3-dev    command python3-config
+'
+venv='
 python3-venv   command python3
 '
 
@@ -64,13 +65,14 @@ git                    command git
 case "${1-}" in
 build) wanted=$build ;;
 check) wanted=$build$check ;;
-python) wanted=$build$python ;;
+python) wanted=$build$python$venv ;;
+venv) wanted=$venv ;;
 aarch64) wanted=$build$aarch64 ;;
 emulation) wanted=$build$check$emulation ;;
 s390x) wanted=$build$s390x ;;
 container) wanted=$container ;;
 *)
-	echo "usage: scripts/dependencies.sh build|check|python|aarch64|emulation|s390x|container" >&2
+	echo "usage: scripts/dependencies.sh build|check|python|venv|aarch64|emulation|s390x|container" >&2
 	exit 2
 	;;
 esac
