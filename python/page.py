@@ -100,6 +100,8 @@ def entries():
             yield f"    mxfp.{name}{signature(value)}\n"
         yield markdown(value.__doc__) + "\n"
         if inspect.isclass(value):
+            if isinstance(value.__slots__, dict):
+                yield "".join(f"- `{slot}`: {meaning}\n" for slot, meaning in value.__slots__.items())
             for method, function in vars(value).items():
                 if inspect.isfunction(function) and not method.startswith("_"):
                     yield f"**{name}.{method}**`{signature(function)}`\n\n{markdown(function.__doc__)}\n"

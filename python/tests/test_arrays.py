@@ -148,14 +148,16 @@ def test_other_buffers():
         {"data": (1, False), "shape": (1,), "typestr": "f"},
         {"data": (1, False), "shape": (1,), "typestr": "<f4", "strides": (1, 2)},
         {"data": (1, False), "shape": ("a",), "typestr": "<f4"},
+        {"data": (1, False), "shape": (-1,), "typestr": "|u1"},
     ],
 )
 def test_broken_interface(interface):
     class Broken:
         __array_interface__ = interface
 
-    with pytest.raises((TypeError, ValueError)):
-        mxfp.cast(Broken(), "e4m3")
+    for source in (None, "e4m3"):
+        with pytest.raises((TypeError, ValueError)):
+            mxfp.cast(Broken(), "f32", source=source)
 
 
 def test_float64_is_rounded_once_to_float32():
@@ -194,7 +196,7 @@ def test_wrong_source():
         mxfp.cast(numpy.zeros(4, numpy.uint8), "f32")
     with pytest.raises(TypeError, match="16 bits do not hold e4m3"):
         mxfp.cast(numpy.zeros(4, numpy.uint16), "f32", source="e4m3")
-    with pytest.raises(TypeError, match="while the array holds f16"):
+    with pytest.raises(TypeError, match="while x holds f16"):
         mxfp.cast(numpy.zeros(4, numpy.float16), "f32", source="bf16")
     with pytest.raises(ValueError, match="unknown value 'e4m4': did you mean 'e4m3'"):
         mxfp.cast(numpy.zeros(4, numpy.uint8), "f32", source="e4m4")
@@ -229,7 +231,13 @@ def test_wrong_source():
         (lambda: mxfp.add(BASE, BASE[0]), "b: shape"),
         (lambda: mxfp.glu(BASE[..., :63]), "even"),
         (lambda: mxfp.error(BASE, BASE[0]), "q: shape"),
+        (lambda: mxfp.matmul(BASE[0], BASE[0].T), "pass w.T"),
+        (lambda: mxfp.quantize(BASE, "mxfp6"), "did you mean 'mxfp6-e3m2'"),
+        (lambda: mxfp.gemm(BASE, BASE[0], pass_k=2**32 + 128), "pass_k: 4294967424"),
+        (lambda: mxfp.quantize(BASE, "mxfp4", block_rows=2**64), "block_rows: 18446744073709551616"),
+        (lambda: mxfp.rotary(BASE, numpy.ones(32), first_position=2**32), "first_position: 4294967296"),
         (lambda: mxfp.set_threads(-1), "-1 threads"),
+        (lambda: mxfp.set_threads(2**64), "18446744073709551616 threads"),
         (lambda: mxfp.reduce(BASE, "product"), "reduction: unknown value"),
         (lambda: mxfp.reduce(BASE[:0], "max", axis=0), "size"),
         (lambda: mxfp.Quantized(BASE, BASE, (2, 32), "mxfp4"), "codes: shape"),
@@ -238,6 +246,26 @@ def test_wrong_source():
 def test_wrong_values(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_rows_of_numbers():
+    """A bias is read as x is: lists, binary64, any strides."""
+    expected = mxfp.matmul(BASE, BASE[0]) + numpy.arange(8, dtype=numpy.float32)
+    for bias in (list(range(8)), numpy.arange(8.0), numpy.arange(16, dtype=numpy.float16)[:8], numpy.arange(7, -1, -1, dtype="f4")[::-1]):
+        assert numpy.array_equal(mxfp.gemm(BASE, BASE[0], bias=bias), expected)
+    with pytest.raises(TypeError, match="bias: integers"):
+        mxfp.gemm(BASE, BASE[0], bias=numpy.arange(8))
+
+
+def test_no_rows_of_many():
+    """Nothing is computed for 0 x 2^61 numbers, of which a row has 2^63 bytes."""
+
+    class Rows:
+        __array_interface__ = {"data": (1, False), "shape": (0, 1 << 61), "typestr": "<f4"}
+
+    q = mxfp.Quantized(numpy.empty((0, 1 << 60), numpy.uint8), numpy.empty((0, 1 << 56), numpy.uint8), (0, 1 << 61), "mxfp4")
+    with pytest.raises(MemoryError):
+        mxfp.error(Rows(), q)
 
 
 def test_wrong_out():

@@ -5,6 +5,7 @@ import doctest
 import importlib
 import pathlib
 import pkgutil
+import re
 import subprocess
 import sys
 
@@ -38,6 +39,22 @@ def test_page():
         pytest.skip("no doc/ beside the module")
     done = subprocess.run([sys.executable, ROOT / "page.py"], capture_output=True, text=True)
     assert done.stdout == page.read_text(), done.stderr
+
+
+def fenced(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.M | re.S)
+
+
+def test_readmes():
+    """What README.md and the package's own page show."""
+    page = ROOT.parent / "README.md"
+    if not page.exists():
+        pytest.skip("no README.md beside the module")
+    (shown,) = [text for text in fenced(page, "") if text.startswith(">>>")]
+    test = doctest.DocTestParser().get_doctest(shown, {}, "README.md", str(page), 0)
+    assert doctest.DocTestRunner().run(test) == (0, 3)
+    for text in fenced(ROOT / "pypi.md", "python"):
+        exec(text, {})
 
 
 def run(module, *arguments):

@@ -269,6 +269,7 @@ def test_error():
     assert e.sqnr == 10 * math.log10((1 + 4 + 9 + 16 + 1e6) / (4 + 1e6)) and e.mse == (4 + 1e6) / 5
     assert e.cosine == pytest.approx((1 + 4 + 9 + 8) / math.sqrt((30 + 1e6) * 18))
     assert mxfp.error(x[:4], x[:4]).sqnr == math.inf
+    assert mxfp.error(x[:4], mxfp.cast(x[:4], mxfp.formats["e4m3"]), source="e4m3").sqnr == math.inf
     # Scale 2^0: 6 is the largest, 7 is above it.
     assert mxfp.error([6.0, 7.0, -7.9], mxfp.quantize([6.0, 7.0, -7.9], "mxfp4", rule="floor")).saturated == 2
 

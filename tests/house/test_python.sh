@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The module for Python, without what reads models: it compiles against this tree's library, and the tests of python/ on arrays and
-# values pass. pip's way to build it, which takes minutes, is scripts/check-python.sh; here tree.py gives its list of sources.
+# The module for Python, without what reads models: it compiles against this tree's library, and its tests on arrays, values and
+# pages pass. pip's way to build it, which takes minutes, is scripts/check-python.sh; here tree.py gives its list of sources.
 set -euo pipefail
 build=$PWD
 cd "${srcdir:-$(dirname "$0")/../..}"
@@ -39,4 +39,4 @@ for package in numpy pytest; do
 	python3 -c "import $package" 2>/dev/null || skip "no $package"
 done
 MXFP_COMMAND=$build/mxfp PYTHONPATH=$dir PYTHONDONTWRITEBYTECODE=1 python3 -m pytest -q -p no:cacheprovider \
-	"$source/python/tests/test_arrays.py" "$source/python/tests/test_values.py"
+	-k "not mypy and not stubs" "$source"/python/tests/test_{arrays,types,values}.py

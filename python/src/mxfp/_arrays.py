@@ -11,7 +11,7 @@ import sys
 from math import prod
 
 from . import _core
-from ._tables import BF16, DTYPES, F16, F32, FIRST_BLOCK, format_number, formats
+from ._tables import BF16, DTYPES, F16, F32, FIRST_BLOCK, Format, format_number, formats
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -360,12 +360,14 @@ def source_number(found: int, source: str | None, what: str = "x") -> int:
         return found
     number = format_number(source, "source")
     if found >= 0 and found != number:
-        raise TypeError(f"source: {source}, while the array holds {_core.formats[found][0]}")
+        raise TypeError(f"source: {source}, while {what} holds {_core.formats[found][0]}")
     return number
 
 
 def target_of(kind: Kind, to: Any, argument: str = "format") -> tuple[int, Any]:
-    """The format and dtype of results: `to` is a format's name or a dtype."""
+    """The format and dtype of results: `to` is a format, its name, or a dtype."""
+    if isinstance(to, Format):
+        to = to.name
     if isinstance(to, str):
         number = format_number(to, argument)
         if number >= FIRST_BLOCK:

@@ -52,15 +52,17 @@ class Error:
         )
 
 
-def error(x: Any, q: Any) -> Error:
+def error(x: Any, q: Any, *, source: str | None = None) -> Error:
     """
-    Compare numbers q, an array or Quantized, to those that they stand for.
+    Compare numbers q, an array or Quantized, to those that they stand for. source: the format of q in integers, as in cast().
 
     >>> import mxfp, numpy
     >>> x = numpy.float32([1, 2, 3, 5])
     >>> e = mxfp.error(x, mxfp.quantize(x, "mxfp4"))
     >>> round(e.sqnr, 2), e.largest, e.equal
     (15.91, 1.0, 3)
+    >>> mxfp.error(x, mxfp.cast(x, "e2m1"), source="e2m1").largest
+    1.0
     """
     kind = kind_of(x)
     data, found, shape = kind.look(x)
@@ -73,8 +75,8 @@ def error(x: Any, q: Any) -> Error:
         axis, its_shape, of_q = q.axis, q.shape, q._operand()
     else:
         data_q, found_q, its_shape = kind_of(q).look(q)
-        if found_q < OWN:
-            found_q = source_number(found_q, None, "q")
+        if source is not None or found_q < OWN:
+            found_q = source_number(found_q, source, "q")
         its_shape, of_q = tuple(its_shape), (data_q, found_q, -1)
     if its_shape != shape:
         raise ValueError(f"q: shape {its_shape}; that of x is {shape}")

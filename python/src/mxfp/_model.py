@@ -42,14 +42,21 @@ _DTYPES = {
 class TensorInfo:
     """What a model says of a tensor: Model.info(name)."""
 
-    __slots__ = ("name", "quantized", "dtype", "layout", "shape", "nbytes")
+    __slots__ = {
+        "name": "of the tensor",
+        "quantized": "whether it is read as Quantized",
+        "dtype": "as safetensors has it, 'BF16'; of quantized ones the format",
+        "layout": "of quantized ones: how their parts lie in files",
+        "shape": "of the numbers",
+        "nbytes": "in memory",
+    }
 
     name: str
-    quantized: bool  #: whether it is read as Quantized
-    dtype: str  #: as safetensors has it, "BF16"; of quantized ones the format
-    layout: str | None  #: of quantized ones: how their parts lie in files
+    quantized: bool
+    dtype: str
+    layout: str | None
     shape: tuple[int, ...]
-    nbytes: int  #: in memory
+    nbytes: int
 
     def __repr__(self) -> str:
         layout = f" in layout {self.layout}" if self.layout else ""

@@ -120,13 +120,19 @@ class Counts:
     Counts(saturated=1, overflowed=0, flushed=1, nan=1, inf=0)
     """
 
-    __slots__ = ("saturated", "overflowed", "flushed", "nan", "inf")
+    __slots__ = {
+        "saturated": "became the largest number of their sign",
+        "overflowed": "finite numbers that became Inf or NaN",
+        "flushed": "nonzero numbers that became zero",
+        "nan": "NaN in what was read",
+        "inf": "Inf in what was read",
+    }
 
-    saturated: int  #: became the largest number of their sign
-    overflowed: int  #: finite numbers that became Inf or NaN
-    flushed: int  #: nonzero numbers that became zero
-    nan: int  #: NaN in what was read
-    inf: int  #: Inf in what was read
+    saturated: int
+    overflowed: int
+    flushed: int
+    nan: int
+    inf: int
 
     def __init__(self) -> None:
         self.saturated = self.overflowed = self.flushed = self.nan = self.inf = 0

@@ -149,7 +149,10 @@ def gemm(
     if len(w_shape) != 2:
         raise ValueError(f"w: shape {w_shape}; a matrix [N, K] is needed")
     if not a_shape or a_shape[-1] != w_shape[1]:
-        raise ValueError(f"a: shape {a_shape}, whose last dimension is not the {w_shape[1]} of w, whose shape is {w_shape}")
+        transpose = "; w is multiplied transposed: pass w.T" if a_shape and a_shape[-1] == w_shape[0] else ""
+        raise ValueError(
+            f"a: shape {a_shape}, whose last dimension is not the {w_shape[1]} of w, whose shape is {w_shape}{transpose}"
+        )
     shape = (*a_shape[:-1], w_shape[0])
     block = None if to is None else block_format(to, "to")
     if to_options is not None and block is None:

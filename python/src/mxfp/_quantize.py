@@ -37,7 +37,7 @@ def cast(
     x is an array of any shape: float32, float16, bfloat16, or codes, by their dtype or by `source`. Numbers in float64, lists
     and Python's numbers are rounded to float32 first, to nearest even.
 
-    format is a name of mxfp.formats, or a dtype of numpy, ml_dtypes or torch. The result has the shape of x and that dtype;
+    format is one of mxfp.formats, or its name, or a dtype of numpy, ml_dtypes or torch. The result has the shape of x and that dtype;
     for a name it is float32, float16, or codes: torch's dtype where torch has one, else unsigned integers (int8 for "int8").
 
     Parameters:
@@ -386,6 +386,8 @@ def quantize(
 
 def dequantize(q: Quantized, dtype: Any = None, *, out: Any = None) -> Any:
     """The numbers of a Quantized: q.dequantize(dtype, out=out)."""
+    if not isinstance(q, Quantized):
+        raise TypeError(f"q: Quantized is needed, not {type(q)!r}; cast(q, \"f32\", source=...) decodes codes of an element format")
     return q.dequantize(dtype, out=out)
 
 

@@ -26,7 +26,7 @@ def unknown(argument: str, name: object, what: str, names: list[str]) -> Excepti
         return TypeError(f"{argument}: a name is needed, not {name!r} ({what}: {', '.join(names)})")
     import difflib
 
-    close = difflib.get_close_matches(name, names, 1)
+    close = [n for n in names if n.startswith(name.lower())] or difflib.get_close_matches(name.lower(), names, 1)
     guess = f": did you mean {close[0]!r}?" if close else ""
     return ValueError(f"{argument}: unknown value {name!r}{guess} ({what}: {', '.join(names)})")
 
@@ -42,37 +42,37 @@ class Format:
     448.0
     """
 
-    __slots__ = (
-        "name",
-        "number",
-        "kind",
-        "special",
-        "bits",
-        "exponent_bits",
-        "significand_bits",
-        "bias",
-        "max_code",
-        "storage_bytes",
-        "element",
-        "scale",
-        "block_length",
-        "tensor_scale",
-    )
+    __slots__ = {
+        "name": "as all functions take it",
+        "number": "enum mxfp_format",
+        "kind": "'float', 'ufloat', 'fixed', 'exponent' or 'block'",
+        "special": "of elements: 'none', 'nan' or 'ieee': which codes are NaN and Inf",
+        "bits": "of a code, of an element in a block format",
+        "exponent_bits": "of a code",
+        "significand_bits": "as stored, without the hidden bit",
+        "bias": "of the exponent",
+        "max_code": "of the largest finite number",
+        "storage_bytes": "of a code by itself",
+        "element": "of blocks: the format of their elements; of elements: their own name",
+        "scale": "of blocks: the format of their scales",
+        "block_length": "elements that share a scale; 1: no blocks",
+        "tensor_scale": "whether the whole tensor has a scale in binary32 besides",
+    }
 
-    name: str  #: as all functions take it
-    number: int  #: enum mxfp_format
-    kind: str  #: "float", "ufloat", "fixed", "exponent" or "block"
-    special: str  #: of elements: "none", "nan" or "ieee": which codes are NaN and Inf
-    bits: int  #: of a code, of an element in a block format
+    name: str
+    number: int
+    kind: str
+    special: str
+    bits: int
     exponent_bits: int
-    significand_bits: int  #: as stored, without the hidden bit
+    significand_bits: int
     bias: int
-    max_code: int  #: of the largest finite number
-    storage_bytes: int  #: of a code by itself
-    element: str  #: of blocks: the format of their elements; of elements: their own name
-    scale: str | None  #: of blocks: the format of their scales
-    block_length: int  #: elements that share a scale; 1: no blocks
-    tensor_scale: bool  #: whether the whole tensor has a scale in binary32 besides
+    max_code: int
+    storage_bytes: int
+    element: str
+    scale: str | None
+    block_length: int
+    tensor_scale: bool
 
     def __init__(self, number: int) -> None:
         row = _core.formats[number]
