@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: MIT
 """
-Speed of the module beside ml_dtypes, gguf and numpy, on one thread: processor time, the least of several runs, which a busy machine
-disturbs less than time that passes. Peers that are not installed are left out.
+Speed of the module beside its own library called from C, ml_dtypes, gguf and numpy, on one thread: processor time, the least of
+several runs, which a busy machine disturbs less than time that passes. Peers that are not installed are left out.
 
     OPENBLAS_NUM_THREADS=1 python speed.py
 """
 
+import ctypes
+import glob
+import os
 import platform
+import subprocess
+import sys
 import time
 
 import numpy
@@ -14,15 +19,21 @@ import numpy
 import mxfp
 
 
-def seconds(call, least=0.5):
-    """The least processor time of a call, of at least three and for that long."""
-    best, spent, n = float("inf"), 0.0, 0
-    while n < 3 or spent < least:
-        begin = time.process_time()
-        call()
-        took = time.process_time() - begin
-        best, spent, n = min(best, took), spent + took, n + 1
+def turns(calls, least=0.5):
+    """The least processor time of each of some calls, which take turns, at least three and for that long each."""
+    best, spent, n = [float("inf")] * len(calls), 0.0, 0
+    while n < 3 or spent < least * len(calls):
+        for i, call in enumerate(calls):
+            begin = time.process_time()
+            call()
+            took = time.process_time() - begin
+            best[i], spent = min(best[i], took), spent + took
+        n += 1
     return best
+
+
+def seconds(call):
+    return turns([call])[0]
 
 
 def short(call, n=2000):
@@ -32,6 +43,63 @@ def short(call, n=2000):
             call()
 
     return seconds(calls) / n
+
+
+class Matrix(ctypes.Structure):
+    """struct mxfp_matrix."""
+
+    _fields_ = [
+        ("size", ctypes.c_size_t), ("format", ctypes.c_int), ("rows", ctypes.c_size_t), ("cols", ctypes.c_size_t),
+        ("data", ctypes.c_void_p), ("stride", ctypes.c_size_t), ("scales", ctypes.c_void_p), ("scales_stride", ctypes.c_size_t),
+        ("tensor_scale", ctypes.c_float), ("flags", ctypes.c_bool * 2), ("sparsity", ctypes.c_uint * 2),
+        ("masks", ctypes.c_void_p), ("masks_stride", ctypes.c_size_t),
+    ]  # fmt: skip
+
+
+class Result(ctypes.Structure):
+    """struct mxfp_result."""
+
+    _fields_ = [
+        ("size", ctypes.c_size_t), ("format", ctypes.c_int), ("data", ctypes.c_void_p), ("stride", ctypes.c_size_t),
+        ("blocks", ctypes.c_void_p), ("clamped", ctypes.c_void_p), ("clamped_stride", ctypes.c_size_t),
+        ("counts", ctypes.c_void_p), ("first_non_finite", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+class Exec(ctypes.Structure):
+    """struct mxfp_exec."""
+
+    _fields_ = [
+        ("size", ctypes.c_size_t), ("threads", ctypes.c_uint), ("isa", ctypes.c_char_p), ("run", ctypes.c_void_p),
+        ("run_context", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+def c_cast(x, codes):
+    """A call of mxfp_convert() in C, from float32 to E4M3."""
+    (path,) = glob.glob(os.path.join(os.path.dirname(mxfp.__file__), "libmxfp-python.so"))
+    convert = ctypes.CDLL(path).mxfp_convert
+    number = {name: mxfp.formats[name].number for name in ("f32", "e4m3")}
+    result = Result(ctypes.sizeof(Result), number["e4m3"], codes.ctypes.data)
+    matrix = Matrix(ctypes.sizeof(Matrix), number["f32"], 1, x.size, x.ctypes.data)
+    one = Exec(ctypes.sizeof(Exec), 1)
+    words = (ctypes.byref(result), ctypes.byref(matrix), None, ctypes.byref(one))
+    assert convert(*words) == 0
+
+    def call():
+        convert(*words)
+
+    return call
+
+
+def import_time():
+    """Milliseconds that import mxfp takes, as the interpreter counts them: the least of 20."""
+    def once():
+        words = [sys.executable, "-X", "importtime", "-c", "import mxfp"]
+        last = subprocess.run(words, capture_output=True, text=True, check=True).stderr.splitlines()[-1]
+        return int(last.split("|")[1]) / 1000
+
+    return min(once() for _ in range(20))
 
 
 def row(what, ours, peer=None, theirs=None):
@@ -49,9 +117,9 @@ def main():
     n = 1 << 24
     x = numpy.random.default_rng(0).standard_normal(n, dtype=numpy.float32)
     codes = numpy.empty(n, numpy.uint8)
-    ours = seconds(lambda: mxfp.cast(x, "e4m3", out=codes))
+    ours, same = turns([lambda: mxfp.cast(x, "e4m3", out=codes), c_cast(x, codes)], 2)
     new = seconds(lambda: mxfp.cast(x, "e4m3"))
-    row("float32 to E4M3, 16 Mi, into an array", rate(n, ours))
+    row("float32 to E4M3, 16 Mi, into an array", rate(n, ours), "from C", f"{rate(n, same)}, {same / ours:.3f} of it")
     row("float32 to E4M3, 16 Mi, a new array", rate(n, new))
     try:
         import ml_dtypes
@@ -83,6 +151,7 @@ def main():
     small, to = numpy.ones(64, numpy.float32), numpy.empty(64, numpy.uint8)
     q = mxfp.quantize(small, "mxfp4")
     for name, call in (
+        ("mxfp_convert() from C, by ctypes", c_cast(small, to)),
         ("cast into an array", lambda: mxfp.cast(small, "e4m3", out=to)),
         ("cast", lambda: mxfp.cast(small, "e4m3")),
         ("quantize", lambda: mxfp.quantize(small, "mxfp4")),
@@ -90,6 +159,7 @@ def main():
         ("silu", lambda: mxfp.silu(small)),
     ):
         row(f"{name}, 64 numbers", f"{short(call) * 1e6:7.2f} us a call")
+    row("import mxfp", f"{import_time():7.2f} ms")
 
 
 if __name__ == "__main__":

@@ -164,8 +164,10 @@ def python(text, **environment):
 def test_interrupt():
     """Ctrl-C during calls is KeyboardInterrupt."""
     text = """
-import mxfp, numpy, sys
+import mxfp, numpy, signal
 x = numpy.ones((512, 512), numpy.float32)
+# Shells start what runs in the background without it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 print("ready", flush=True)
 try:
     while True:
