@@ -16,6 +16,8 @@ bool arguments_quantize(struct mxfp_quantize_options *o, PyObject *tuple)
 
 	memset(o, 0, sizeof *o);
 	o->size = sizeof *o;
+	if (tuple == Py_None)
+		return true;
 	if (!arguments_parse(tuple, "iiiippnKKKO", &rule, &recipe, &round, &non_finite, &no_negative_zero, &via_bf16, &block_rows,
 	                     &seed, &stream, &first, &amax))
 		return false;

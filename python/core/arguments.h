@@ -11,7 +11,8 @@
 	(PyTuple_Check(tuple) ? PyArg_ParseTuple(tuple, __VA_ARGS__) != 0 \
 	                      : (PyErr_SetString(PyExc_TypeError, "a tuple is needed"), false))
 
-/* (rule, recipe, round, non_finite, no_negative_zero, via_bf16, block_rows, seed, stream, first_index, tensor_amax or None) */
+/* (rule, recipe, round, non_finite, no_negative_zero, via_bf16, block_rows, seed, stream, first_index, tensor_amax or None); None:
+   as the library has them. */
 bool arguments_quantize(struct mxfp_quantize_options *options, PyObject *tuple);
 
 /* A float, or None. */

@@ -136,10 +136,10 @@ class Numpy(Kind):
     def __init__(self, numpy: Any) -> None:
         self.numpy = numpy
         self.make = numpy.empty
-        self.uint8 = numpy.dtype("uint8")
+        self.uint8, self.float32 = numpy.dtype("uint8"), numpy.dtype("float32")
         self.views = {size: numpy.dtype(name) for size, name in _UINTS.items()}
         # What a dtype holds: its format, and the dtype to view it as where the struct module does not know it.
-        self.known: dict[Any, tuple[int, Any]] = {numpy.dtype("float32"): (F32, None)}
+        self.known: dict[Any, tuple[int, Any]] = {self.float32: (F32, None)}
         self.formats: dict[Any, int] = {}
         # What the struct module knows.
         self.plain = frozenset(numpy.dtype(name) for name in ("uint8", "float32", "float16", "uint16", "int8", "int64"))
@@ -165,6 +165,11 @@ class Numpy(Kind):
 
     def look(self, x: Any) -> tuple[Any, int, tuple[int, ...]]:
         dtype = x.dtype
+        # These two without a hash, which takes longer than all else here.
+        if dtype is self.float32:
+            return x, F32, x.shape
+        if dtype is self.uint8:
+            return x, CODES, x.shape
         known = self.known.get(dtype)
         if known is None:
             known = self.learn(dtype)
@@ -172,7 +177,8 @@ class Numpy(Kind):
         return x if view is None else x.view(view), number, x.shape
 
     def own(self, x: Any) -> Any:
-        return x if x.dtype in self.plain else self.look(x)[0]
+        dtype = x.dtype
+        return x if dtype is self.uint8 or dtype is self.float32 or dtype in self.plain else self.look(x)[0]
 
     def dtype(self, number: int) -> Any:
         return self.dtypes[number]

@@ -255,12 +255,23 @@ def result(kind: Any, shape: tuple[int, ...], axis: int, dtype: Any) -> tuple[An
     return (made if axis == -1 else kind.moved(made, axis)), kind.own(made)
 
 
+# Bytes of codes and of scales by format and columns, of the first that were asked for.
+_row_bytes: dict[tuple[int, int], tuple[int, int]] = {}
+
+
 def part_shapes(format: Format, shape: tuple[int, ...], axis: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shapes of codes and scales."""
     moved = (shape if axis == -1 else moved_shape(shape, axis)) or (1,)
-    code_bytes, scale_bytes = _core.row_bytes(format.number, moved[-1])
+    key = format.number, moved[-1]
+    found = _row_bytes.get(key)
+    if found is None:
+        found = _core.row_bytes(*key)
+        if len(_row_bytes) < 1000:
+            _row_bytes[key] = found
+    if len(moved) == 1:
+        return (found[0],), (found[1],)
     lead = moved[:-1]
-    return (*lead, code_bytes), (*lead, scale_bytes)
+    return (*lead, found[0]), (*lead, found[1])
 
 
 def quantize_row(
@@ -277,13 +288,16 @@ def quantize_row(
     first_index: int,
     tensor_amax: float | None,
 ) -> Any:
-    if rule is not None or recipe is not None or tensor_amax is not None:
+    if rule is None and recipe is None and tensor_amax is None:
+        if round == "rne" and non_finite == "propagate" and block_rows == 1:
+            if not (seed or stream or first_index or via_bf16 or no_negative_zero):
+                return None
+    else:
         check(format, rule, recipe, tensor_amax)
-    if seed or stream or first_index or block_rows != 1:
-        word(seed, "seed")
-        word(stream, "stream")
-        word(first_index, "first_index")
-        word(block_rows, "block_rows", 63)
+    word(seed, "seed")
+    word(stream, "stream")
+    word(first_index, "first_index")
+    word(block_rows, "block_rows", 63)
     return (
         0 if rule is None else RULES[rule],
         0 if recipe is None else RECIPES[recipe],
