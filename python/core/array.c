@@ -46,14 +46,14 @@ static bool fail_dims(const char *what, long n)
 	return false;
 }
 
-/* Strides of an array whose last dimension is contiguous, and so on. */
+/* Strides of an array whose last dimension is contiguous, and so on. Sizes may be anything here: count() looks at them. */
 static void set_strides(struct array *a)
 {
-	Py_ssize_t stride = (Py_ssize_t)a->item;
+	size_t stride = a->item;
 
 	for (int i = a->n_dims; i-- > 0;) {
-		a->strides[i] = stride;
-		stride *= a->shape[i];
+		a->strides[i] = (Py_ssize_t)stride;
+		stride *= (size_t)a->shape[i];
 	}
 }
 
@@ -189,7 +189,7 @@ static bool from_dlpack(struct array *a, PyObject *capsule, const char *what)
 		a->shape[i] = (Py_ssize_t)t->shape[i];
 	set_strides(a);
 	for (int i = 0; i < a->n_dims && t->strides != NULL; i++)
-		a->strides[i] = (Py_ssize_t)t->strides[i] * (Py_ssize_t)a->item;
+		a->strides[i] = (Py_ssize_t)((size_t)t->strides[i] * a->item);
 	return true;
 }
 
@@ -251,7 +251,7 @@ void array_release(struct array *a)
 /* Whether the rows lie as the library reads them; *stride is then the bytes from one to the next. */
 static bool has_rows(const struct array *a, int axis, size_t cols, size_t *stride)
 {
-	Py_ssize_t expected = 0;
+	size_t expected = 0;
 	bool found = false;
 
 	if (a->swapped || (cols > 1 && axis >= 0 && a->strides[axis] != (Py_ssize_t)a->item))
@@ -264,11 +264,11 @@ static bool has_rows(const struct array *a, int axis, size_t cols, size_t *strid
 			if (a->strides[i] < (Py_ssize_t)*stride || a->strides[i] % (Py_ssize_t)a->item != 0)
 				return false;
 			*stride = (size_t)a->strides[i];
-		} else if (a->strides[i] != expected) {
+		} else if ((size_t)a->strides[i] != expected) {
 			return false;
 		}
 		found = true;
-		expected = a->strides[i] * a->shape[i];
+		expected = (size_t)a->strides[i] * (size_t)a->shape[i];
 	}
 	return true;
 }
