@@ -213,17 +213,18 @@ struct difference {
 	unsigned long long n, equal, saturated, flushed, not_finite;
 };
 
-static void add_differences(struct difference *sum, const float *x, const float *y, const float *tops, size_t n)
+/* tops: where rounding to nearest passes the largest number, or NULL; even: a tie there goes to that number. */
+static void add_differences(struct difference *sum, const float *x, const float *y, const float *tops, bool even, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const double a = (double)x[i], b = (double)y[i], d = fabs(a - b);
 
-		if (tops != NULL && fabsf(x[i]) > tops[i])
-			sum->saturated++;
 		if (!isfinite(a) || !isfinite(b)) {
 			sum->not_finite++;
 			continue;
 		}
+		if (tops != NULL && (fabsf(x[i]) > tops[i] || (fabsf(x[i]) == tops[i] && !even)))
+			sum->saturated++;
 		sum->n++;
 		sum->equal += a == b;
 		sum->flushed += a != 0 && b == 0;
@@ -260,7 +261,7 @@ static enum mxfp_status decode(float *numbers, const struct mxfp_matrix *m, size
 	                                                                : mxfp_convert(&result, &part, NULL, &exec);
 }
 
-/* Row by row; memory: three rows of numbers, and zeros for one of codes. */
+/* Row by row; memory: three rows of numbers, and zeros for two of codes. */
 static enum mxfp_status difference(struct difference *sum, const struct mxfp_matrix *x, const struct mxfp_matrix *y, float *memory)
 {
 	const struct mxfp_format_info *info = mxfp_format_get_info(mxfp_format_get_info(y->format)->element);
@@ -268,8 +269,8 @@ static enum mxfp_status difference(struct difference *sum, const struct mxfp_mat
 	float *const xs = memory, *const ys = memory + x->cols, *const tops = blocks ? memory + 2 * x->cols : NULL;
 	uint8_t *codes = (uint8_t *)(memory + 3 * x->cols);
 	enum mxfp_status status = MXFP_OK;
-	struct mxfp_matrix largest;
-	struct mxfp_sizes size;
+	struct mxfp_matrix codes_of;
+	struct mxfp_sizes size = {0};
 
 	if (blocks) {
 		status = mxfp_blocks_size(&size, y->format, 1, x->cols);
@@ -277,18 +278,27 @@ static enum mxfp_status difference(struct difference *sum, const struct mxfp_mat
 			return status;
 		for (size_t i = 0; i < size.codes_row_bytes * 8 / info->bits; i++)
 			put_code(codes, i, info->bits, info->max_code);
+		for (size_t i = 0; i < size.codes_row_bytes * 8 / info->bits; i++)
+			put_code(codes + size.codes_row_bytes, i, info->bits, info->max_code - 1U);
 	}
 	for (size_t row = 0; row < x->rows && status == MXFP_OK; row++) {
-		status = decode(xs, x, row);
-		if (status == MXFP_OK)
-			status = decode(ys, y, row);
-		if (status == MXFP_OK && blocks) {
-			largest = rows_of(y, row, 1);
-			largest.data = codes;
-			status = decode(tops, &largest, 0);
+		if (blocks) {
+			/* Half a step above the largest. */
+			codes_of = rows_of(y, row, 1);
+			codes_of.data = codes;
+			status = decode(tops, &codes_of, 0);
+			codes_of.data = codes + size.codes_row_bytes;
+			if (status == MXFP_OK)
+				status = decode(xs, &codes_of, 0);
+			for (size_t i = 0; i < x->cols && status == MXFP_OK; i++)
+				tops[i] += (tops[i] - xs[i]) / 2;
 		}
 		if (status == MXFP_OK)
-			add_differences(sum, xs, ys, tops, x->cols);
+			status = decode(xs, x, row);
+		if (status == MXFP_OK)
+			status = decode(ys, y, row);
+		if (status == MXFP_OK)
+			add_differences(sum, xs, ys, tops, info->max_code % 2 == 0, x->cols);
 	}
 	return status;
 }

@@ -270,8 +270,18 @@ def test_error():
     assert e.cosine == pytest.approx((1 + 4 + 9 + 8) / math.sqrt((30 + 1e6) * 18))
     assert mxfp.error(x[:4], x[:4]).sqnr == math.inf
     assert mxfp.error(x[:4], mxfp.cast(x[:4], mxfp.formats["e4m3"]), source="e4m3").sqnr == math.inf
-    # Scale 2^0: 6 is the largest, 7 is above it.
-    assert mxfp.error([6.0, 7.0, -7.9], mxfp.quantize([6.0, 7.0, -7.9], "mxfp4", rule="floor")).saturated == 2
+    # Scale 2^0: 6 is the largest, and 7 halfway to 8, which is even.
+    assert mxfp.error([6.0, 6.9, 7.0, -7.9], mxfp.quantize([6.0, 6.9, 7.0, -7.9], "mxfp4", rule="floor")).saturated == 2
+    # 448 is even.
+    assert mxfp.error([464.0, 465.0], mxfp.quantize([464.0, 465.0], "mxfp8", rule="floor")).saturated == 1
+
+
+@pytest.mark.parametrize("format", [f.name for f in mxfp.formats.values() if f.is_block])
+def test_saturated_is_what_quantize_counts(format):
+    x = numpy.random.default_rng(15).standard_normal((64, 320), dtype=numpy.float32)
+    counts = mxfp.Counts()
+    q = mxfp.quantize(x, format, counts=counts, **({} if format == "nvfp4" else {"rule": "floor"}))
+    assert mxfp.error(x, q).saturated == counts.saturated and (counts.saturated > 0) == (format != "nvfp4")
 
 
 def test_squares():

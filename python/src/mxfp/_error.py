@@ -28,7 +28,7 @@ class Error:
         largest: the largest |x - q|.
         equal: elements without an error.
         flushed: nonzero elements that are zero in q.
-        saturated: elements above the largest number of their block; None if q is not Quantized.
+        saturated: elements that rounding to nearest takes past the largest number of their block; None if q is not Quantized.
     """
 
     __slots__ = ("n", "not_finite", "sqnr", "cosine", "mse", "largest", "equal", "flushed", "saturated")
