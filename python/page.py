@@ -13,7 +13,8 @@ INTRODUCTION = """\
 <!-- Made by python/page.py of the module's docstrings. -->
 # The module mxfp
 
-    pip install ./python
+    python3 -m venv venv
+    venv/bin/pip install ./python
 
 builds the library, the module and the command from this tree in a minute or two, given a C compiler; what the command links is
 what `scripts/dependencies.sh python` installs. Without these libraries the module is built alone, and `mxfp.open()` and the command
