@@ -104,6 +104,18 @@ def nearest_e2m1(x):
     return math.copysign(grid[best], x)
 
 
+# What 2.5 and -2.5, halfway between 2 (an even code) and 3, become.
+TIES = {"rne": (2, -2), "rna": (3, -3), "rhz": (2, -2), "rtz": (2, -2), "rtp": (3, -2), "rtn": (2, -3)}
+
+
+@pytest.mark.parametrize("mode", TIES)
+def test_rounding_by_hand(mode):
+    x = [6, 2.5, -2.5]
+    assert mxfp.cast(mxfp.cast(x, "e2m1", round=mode), "f32", source="e2m1").tolist() == [6, *TIES[mode]]
+    assert mxfp.quantize(x, "mxfp4", rule="floor", round=mode).dequantize().tolist() == [6, *TIES[mode]]
+    assert mxfp.fake_quantize(x, "mxfp4", rule="floor", round=mode).tolist() == [6, *TIES[mode]]
+
+
 def test_mxfp4_by_hand():
     """OCP MX v1.0, section 6.3: scale 2^(floor(log2 amax) - 2), elements rounded to nearest even."""
     x = numpy.random.default_rng(8).standard_normal((20, 64), dtype=numpy.float32)
