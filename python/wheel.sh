@@ -33,3 +33,7 @@ CC=$work/cc "$work/venv/bin/python" -m build --wheel -o "$work/wheel" -C cmake.d
 	-C cmake.define.LICENSES="$work/licenses" "$work"/mxfp-*/
 PATH=$work/venv/bin:$PATH auditwheel repair --plat "manylinux_2_28_$machine" -w "$out" "$work"/wheel/*.whl
 ls -l "$out"
+[ -z "$(find "$out" -name '*.whl' -size +3000000c)" ] || {
+	echo 'wheel.sh: a wheel is above 3 MB' >&2
+	exit 1
+}
