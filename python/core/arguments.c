@@ -34,6 +34,12 @@ bool arguments_quantize(struct mxfp_quantize_options *o, PyObject *tuple)
 	return arguments_optional(&o->tensor_amax, amax);
 }
 
+bool arguments_quantize_optional(const struct mxfp_quantize_options **to, struct mxfp_quantize_options *options, PyObject *tuple)
+{
+	*to = tuple != Py_None ? options : NULL;
+	return tuple == Py_None || arguments_quantize(options, tuple);
+}
+
 /* An integer of a tuple. Small calls spend most of their time on arguments, and PyArg_ParseTuple() is slower. */
 static bool get_int(int *number, PyObject *tuple, Py_ssize_t i)
 {

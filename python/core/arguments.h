@@ -15,6 +15,9 @@
    as the library has them. */
 bool arguments_quantize(struct mxfp_quantize_options *options, PyObject *tuple);
 
+/* The same in `options`, where None gives a NULL. */
+bool arguments_quantize_optional(const struct mxfp_quantize_options **to, struct mxfp_quantize_options *options, PyObject *tuple);
+
 /* A float, or None. */
 bool arguments_optional(struct mxfp_optional *optional, PyObject *number);
 

@@ -5,12 +5,6 @@
 #include "arguments.h"
 #include "module.h"
 
-static bool read_quantize(const struct mxfp_quantize_options **to, struct mxfp_quantize_options *options, PyObject *tuple)
-{
-	*to = tuple != Py_None ? options : NULL;
-	return tuple == Py_None || arguments_quantize(options, tuple);
-}
-
 /* What a call ended with. Releases the target. */
 static PyObject *finish(struct target *target, const char *function, enum mxfp_status status)
 {
@@ -34,7 +28,7 @@ PyObject *core_apply(PyObject *self, PyObject *args)
 
 	(void)self;
 	if (!PyArg_ParseTuple(args, "OiOOO", &to, &function, &from, &parameter, &blocks) ||
-	    !arguments_optional(&o.parameter, parameter) || !read_quantize(&o.quantize, &quantize, blocks) ||
+	    !arguments_optional(&o.parameter, parameter) || !arguments_quantize_optional(&o.quantize, &quantize, blocks) ||
 	    !operand_read(&src, from, "x"))
 		return NULL;
 	if (target_write(&target, to, src.matrix.rows, src.matrix.cols, "apply")) {
@@ -64,7 +58,7 @@ PyObject *core_softmax(PyObject *self, PyObject *args)
 	(void)self;
 	if (!PyArg_ParseTuple(args, "OpOOOnpnOO", &to, &logarithm, &from, &scale, &of_mask, &head_rows, &causal, &offset, &of_sinks,
 	                      &blocks) ||
-	    !arguments_optional(&o.scale, scale) || !read_quantize(&o.quantize, &quantize, blocks) ||
+	    !arguments_optional(&o.scale, scale) || !arguments_quantize_optional(&o.quantize, &quantize, blocks) ||
 	    !operand_read(&src, from, "x"))
 		return NULL;
 	const size_t rows = src.matrix.rows;
@@ -119,7 +113,7 @@ PyObject *core_norm(PyObject *self, PyObject *args)
 	memset(&sums, 0, sizeof sums);
 	if (!PyArg_ParseTuple(args, "OpOdOOpOOO", &to, &mean, &from, &o.epsilon, &of_weight, &of_bias, &plus_one, &of_residual,
 	                      &to_sums, &blocks) ||
-	    !read_quantize(&o.quantize, &quantize, blocks) || !operand_read(&src, from, "x"))
+	    !arguments_quantize_optional(&o.quantize, &quantize, blocks) || !operand_read(&src, from, "x"))
 		return NULL;
 	const size_t rows = src.matrix.rows, cols = src.matrix.cols;
 	o.weight_plus_one = plus_one;
@@ -154,7 +148,7 @@ PyObject *core_add(PyObject *self, PyObject *args)
 	struct target target;
 
 	(void)self;
-	if (!PyArg_ParseTuple(args, "OOOO", &to, &of_a, &of_b, &blocks) || !read_quantize(&o.quantize, &quantize, blocks) ||
+	if (!PyArg_ParseTuple(args, "OOOO", &to, &of_a, &of_b, &blocks) || !arguments_quantize_optional(&o.quantize, &quantize, blocks) ||
 	    !operand_read(&a, of_a, "a"))
 		return NULL;
 	if (operand_read(&b, of_b, "b")) {
@@ -186,7 +180,7 @@ PyObject *core_glu(PyObject *self, PyObject *args)
 	(void)self;
 	if (!PyArg_ParseTuple(args, "OiOOOOpO", &to, &function, &of_gate, &of_up, &parameter, &limit, &plus_one, &blocks) ||
 	    !arguments_optional(&o.parameter, parameter) || !arguments_optional(&o.limit, limit) ||
-	    !read_quantize(&o.quantize, &quantize, blocks) || !operand_read(&gate, of_gate, "gate"))
+	    !arguments_quantize_optional(&o.quantize, &quantize, blocks) || !operand_read(&gate, of_gate, "gate"))
 		return NULL;
 	o.up_plus_one = plus_one;
 	if (operand_read_optional(&up, &ups, of_up, "up")) {
@@ -221,7 +215,7 @@ PyObject *core_rotary(PyObject *self, PyObject *args)
 	(void)self;
 	if (!PyArg_ParseTuple(args, "OOOnnpOIOO", &to, &from, &of_frequencies, &head_cols, &rotary_cols, &interleaved,
 	                      &of_positions, &first, &factor, &blocks) ||
-	    !arguments_optional(&o.attention_factor, factor) || !read_quantize(&o.quantize, &quantize, blocks) ||
+	    !arguments_optional(&o.attention_factor, factor) || !arguments_quantize_optional(&o.quantize, &quantize, blocks) ||
 	    !operand_read(&src, from, "x"))
 		return NULL;
 	const size_t cols = rotary_cols > 0 ? (size_t)rotary_cols : head_cols > 0 ? (size_t)head_cols : src.matrix.cols;

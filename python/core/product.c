@@ -17,12 +17,6 @@ struct product {
 	bool has_packed;
 };
 
-static bool read_quantize(const struct mxfp_quantize_options **to, struct mxfp_quantize_options *options, PyObject *tuple)
-{
-	*to = tuple != Py_None ? options : NULL;
-	return tuple == Py_None || arguments_quantize(options, tuple);
-}
-
 /* (acc, pass_k, psum, psum_round, seed, stream, a_format, a_quantize or None) */
 static bool read_kernel(struct product *p, PyObject *tuple)
 {
@@ -39,7 +33,7 @@ static bool read_kernel(struct product *p, PyObject *tuple)
 	o->seed = seed;
 	o->stream = stream;
 	o->a_format = (enum mxfp_format)a_format;
-	return read_quantize(&o->a_quantize, &p->a_quantize, a_quantize);
+	return arguments_quantize_optional(&o->a_quantize, &p->a_quantize, a_quantize);
 }
 
 /* W: a matrix, or (packed bytes, n). */
@@ -72,7 +66,7 @@ static bool read_finish(struct product *p, PyObject *tuple, size_t n)
 	p->options.activation = (enum mxfp_function)activation;
 	p->options.accumulate = accumulate;
 	if (!arguments_optional(&p->options.activation_parameter, parameter) ||
-	    !read_quantize(&p->options.c_quantize, &p->c_quantize, c_quantize) || !floats_read(&p->bias, bias, n, "bias"))
+	    !arguments_quantize_optional(&p->options.c_quantize, &p->c_quantize, c_quantize) || !floats_read(&p->bias, bias, n, "bias"))
 		return false;
 	p->product.bias = p->bias.numbers;
 	return operand_read_optional(&p->gate, &p->product.gate, gate, "gate") &&
