@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Products: doc/numerics.md, section 5. Sums are computed one after another, in the order of the definition. Block sums
- * are exact 128-bit integers in two limbs.
+ * are exact 128-bit integers in two limbs. What a machine makes of its products is in mma.c.
  */
 #include <string.h>
 
 #include "f32.h"
 #include "minifloat.h"
+#include "mma.h"
 #include "pack.h"
 #include "mxfp/philox.h"
 #include "ref.h"
@@ -248,6 +249,21 @@ static uint32_t chain_pass(const struct mxfp_gemm_ref_job *job, size_t m, size_t
 	return p;
 }
 
+/* The instructions of a machine over the pass, one after the other from c on. */
+static uint32_t mma_pass(const struct mxfp_gemm_ref_job *job, size_t m, size_t n, size_t k, size_t end, uint32_t c)
+{
+	const struct mxfp_mma *mma = mxfp_mma_find(job->acc, job->a->format, job->w->format);
+	const int fraction = mxfp_mma_fraction(job->a->format) + mxfp_mma_fraction(job->w->format);
+	struct mxfp_mma_operand a[MXFP_MMA_MOST], w[MXFP_MMA_MOST];
+
+	for (; k < end; k += mma->k) {
+		mxfp_mma_load(a, mma, job->a, m, k, mma->k);
+		mxfp_mma_load(w, mma, job->w, n, k, mma->k);
+		c = mxfp_mma_sum(mma, a, w, fraction, c);
+	}
+	return c;
+}
+
 static uint32_t round_psum(const struct mxfp_gemm_ref_job *job, uint32_t c, uint64_t index, size_t pass)
 {
 	const struct mxfp_format_info *bf16 = mxfp_format_get_info(MXFP_FORMAT_BF16);
@@ -266,12 +282,16 @@ static uint32_t sum(const struct mxfp_gemm_ref_job *job, size_t i, size_t j, uin
 	uint64_t index = job->first_index + i * job->index_stride + j;
 	size_t pass = 0;
 
-	for (size_t k = 0; k < job->a->cols; k += job->pass, pass++) {
-		size_t end = job->a->cols - k < job->pass ? job->a->cols : k + job->pass;
-		uint32_t p = job->acc == MXFP_ACC_EXACT ? exact_pass(job, job->row + i, job->col + j, k, end)
-		                                        : chain_pass(job, job->row + i, job->col + j, k, end);
+	for (size_t k = 0, end; k < job->a->cols; k = end, pass++) {
+		const size_t m = job->row + i, n = job->col + j;
 
-		c = mxfp_f32_add(c, p);
+		end = job->a->cols - k < job->pass ? job->a->cols : k + job->pass;
+		if (job->pass == MXFP_GEMM_NO_PASSES)
+			c = mma_pass(job, m, n, k, end, c);
+		else if (mxfp_mma_is(job->acc))
+			c = mxfp_f32_add(c, mma_pass(job, m, n, k, end, 0));
+		else
+			c = mxfp_f32_add(c, job->acc == MXFP_ACC_EXACT ? exact_pass(job, m, n, k, end) : chain_pass(job, m, n, k, end));
 		if (job->psum == MXFP_FORMAT_BF16)
 			c = round_psum(job, c, index, pass);
 	}
