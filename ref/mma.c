@@ -2,7 +2,6 @@
 /* How matrix units of real machines sum products, by the parameters of mma.def. */
 #include "mma.h"
 
-#include <limits.h>
 #include <string.h>
 
 #include "f32.h"
@@ -14,11 +13,11 @@
 _Static_assert(MXFP_N_FORMATS <= 32, "a bit for each format");
 
 static const struct mxfp_mma table[] = {
-#define ALIGNED(acc, formats, k, group, term, fraction, result, nearest, addend, order, subnormal, nan) \
-	{MXFP_ACC_##acc, formats, k, group, 1, term, fraction, result, nearest, MXFP_MMA_##addend, \
+#define ALIGNED(acc, formats, k, group, term, fraction, lowest, result, nearest, addend, order, subnormal, nan) \
+	{MXFP_ACC_##acc, formats, k, group, 1, term, fraction, lowest, result, nearest, MXFP_MMA_##addend, \
 	 MXFP_MMA_##order, MXFP_MMA_##subnormal, nan},
 #define FMA(acc, formats, k, lanes, addend, order, subnormal) \
-	{MXFP_ACC_##acc, formats, k, 0, lanes, 1, 0, 24, true, MXFP_MMA_##addend, MXFP_MMA_##order, \
+	{MXFP_ACC_##acc, formats, k, 0, lanes, 1, 0, 0, 24, true, MXFP_MMA_##addend, MXFP_MMA_##order, \
 	 MXFP_MMA_##subnormal, MXFP_F32_NAN},
 #include "mma.def"
 };
@@ -237,7 +236,7 @@ static uint32_t round_result(const struct mxfp_mma *mma, int64_t value, int expo
 /* Terms of a sum: value * 2^(exponent - fraction bits). */
 struct terms {
 	unsigned n;
-	int most; /* the largest exponent; INT_MIN: there is no term that has one */
+	int most; /* the largest exponent */
 	int64_t value[MXFP_MMA_MOST + 1];
 	int exponent[MXFP_MMA_MOST + 1];
 };
@@ -252,15 +251,13 @@ static void add_term(struct terms *t, int64_t value, int exponent, bool counts)
 		t->most = exponent;
 }
 
-/*
- * The terms of step `step`, without C, which always counts, also as a zero. A product that is zero has no exponent; a term of
- * several products has.
- */
+/* The terms of step `step`, without C. A zero has no exponent, but a term of several products, which is summed while it is
+   aligned, has. */
 static void find_terms(struct terms *t, const struct mxfp_mma *mma, const struct mxfp_mma_operand *a,
                        const struct mxfp_mma_operand *w, unsigned step)
 {
 	t->n = 0;
-	t->most = INT_MIN;
+	t->most = mma->lowest;
 	for (unsigned i = step * mma->group; i < (step + 1U) * mma->group; i += mma->term) {
 		const unsigned first = place(mma, i);
 		int64_t value = 0;
@@ -348,14 +345,12 @@ static uint32_t aligned_step(const struct mxfp_mma *mma, const struct mxfp_mma_o
 		return sum_exact(mma, &t, fraction, &addend);
 	if (mma->addend == MXFP_MMA_CUT) {
 		const int most = t.most > addend.exponent ? t.most : addend.exponent;
-		int64_t sum = 0;
+		int64_t sum = shift_down(sum_terms(&t, mma->fraction, fraction), 31 - mma->fraction + t.most - most);
 
-		if (t.n > 0)
-			sum = shift_down(sum_terms(&t, mma->fraction, fraction), 31 - mma->fraction + t.most - most);
 		sum += shift_down(addend.significand, 24 - C_FRACTION + addend.exponent - most) * (1 << (31 - 24));
 		return round_result(mma, sum, most - 31);
 	}
-	if (addend.exponent > t.most)
+	if (addend.significand != 0 && addend.exponent > t.most)
 		t.most = addend.exponent;
 	return round_result(mma, sum_terms(&t, mma->fraction, fraction) +
 	                             shift_cut(addend.significand, mma->fraction - C_FRACTION + addend.exponent - t.most),

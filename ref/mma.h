@@ -38,6 +38,7 @@ struct mxfp_mma {
 	uint8_t lanes;      /* of these: product i goes to sum i mod lanes, and neighbouring sums are added up, in pairs of pairs */
 	uint8_t term;       /* products that make one term by their exact sum; it is aligned by the exponents of scales alone */
 	uint8_t fraction;   /* bits of a term that are kept below the largest exponent of a step; MXFP_MMA_ALL */
+	int16_t lowest;     /* the largest exponent counts as at least this */
 	uint8_t result;     /* significand bits of a step's result */
 	bool nearest;       /* it is rounded to nearest even, else toward zero */
 	enum mxfp_mma_addend addend;
