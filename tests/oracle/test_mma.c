@@ -4,13 +4,14 @@
  * MXFP_SILICON names (tiles.json and tiles.bin; skipped without), and examples worked out by hand from the cited texts.
  */
 #include "mma.h"
+#include "minifloat.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "mxfp/mxfp.h"
+#include "mxfp.h"
 #include "suite.h"
 
 enum { ROWS = 64, COLS = 8, ROW_BYTES = 32, OUTPUTS = ROWS * COLS, C_BYTES = 4 * OUTPUTS };
@@ -154,4 +155,109 @@ TEST(silicon)
 	}
 	json_decref(facts);
 	free(data);
+}
+
+/* Products of one number of C, which starts as `c`: `n` neighbours with these codes each; the rest of A is zeros. */
+struct run {
+	unsigned n;
+	uint32_t a, w;
+};
+
+struct by_hand {
+	const char *what;
+	enum mxfp_acc acc;
+	enum mxfp_format format;
+	struct run run[3];
+	uint8_t scale[2];  /* of A's first and second half; W's are 1. 0: there are no scales */
+	uint32_t c, want;
+};
+
+#define F16 MXFP_FORMAT_F16
+#define BF16 MXFP_FORMAT_BF16
+#define E4M3 MXFP_FORMAT_E4M3
+#define E5M2 MXFP_FORMAT_E5M2
+
+static const struct by_hand sums[] = {
+	/* PeerJ Computer Science 7:e330: what is past the last bit is cut, of a V100 at once, of T4 and A100 one bit later, which
+	   IEEE_HPEC2025_block_FMA_tests calls extra alignment bits: none, one, and two of an H100. 0C00 is 2^-12, 0800 2^-13. */
+	{"1 + 4 * 2^-24", MXFP_ACC_VOLTA, F16, {{4, 0x0C00, 0x0C00}}, {0}, 0x3F800000, 0x3F800000},
+	{"1 + 4 * 2^-24", MXFP_ACC_TURING, F16, {{4, 0x0C00, 0x0C00}}, {0}, 0x3F800000, 0x3F800002},
+	{"1 + 4 * 2^-24", MXFP_ACC_AMPERE, F16, {{4, 0x0C00, 0x0C00}}, {0}, 0x3F800000, 0x3F800002},
+	{"1 + 8 * 2^-25", MXFP_ACC_AMPERE, F16, {{8, 0x0C00, 0x0800}}, {0}, 0x3F800000, 0x3F800000},
+	{"1 + 8 * 2^-25", MXFP_ACC_HOPPER, F16, {{8, 0x0C00, 0x0800}}, {0}, 0x3F800000, 0x3F800002},
+	{"1 + 8 * 2^-26", MXFP_ACC_HOPPER, F16, {{8, 0x0800, 0x0800}}, {0}, 0x3F800000, 0x3F800000},
+	/* The same: sums are rounded toward zero. */
+	{"-1 - 2^-24", MXFP_ACC_AMPERE, F16, {{1, 0x8C00, 0x0C00}}, {0}, 0xBF800000, 0xBF800000},
+	{"1 - 2^-24", MXFP_ACC_AMPERE, F16, {{1, 0x8C00, 0x0C00}}, {0}, 0x3F800000, 0x3F7FFFFF},
+	{"1 - 2^-25", MXFP_ACC_AMPERE, F16, {{1, 0x8C00, 0x0800}}, {0}, 0x3F800000, 0x3F800000},
+	/* arXiv 2412.19437, 3.3.2: FP8 on an H800 is summed with about 14 bits. 04 is 2^-7 in e4m3, 08 2^-6. */
+	{"1 + 32 * 2^-14", MXFP_ACC_HOPPER, E4M3, {{32, 0x04, 0x04}}, {0}, 0x3F800000, 0x3F800000},
+	{"1 + 32 * 2^-13", MXFP_ACC_HOPPER, E4M3, {{32, 0x04, 0x08}}, {0}, 0x3F800000, 0x3F808000},
+	{"1 + 32 * 2^-14", MXFP_ACC_HOPPER_MMA, E4M3, {{32, 0x04, 0x04}}, {0}, 0x3F800000, 0x3F804000},
+	{"1 + 32 * 2^-14", MXFP_ACC_BLACKWELL, E4M3, {{32, 0x04, 0x04}}, {0}, 0x3F800000, 0x3F804000},
+	/* MMA-Sim: mxf4 is aligned by scales, at 35 fraction bits. 2 and A are 1 and -1 in e2m1, 1 is 1/2: in the second half
+	   2^-34 * 1/4 and 3/4. */
+	{"1 - 1 + 2^-36", MXFP_ACC_BLACKWELL, MXFP_FORMAT_MXFP4, {{1, 2, 2}, {1, 0xA, 2}, {1, 1, 1}}, {127, 93}, 0, 0},
+	{"1 - 1 + 3 * 2^-36", MXFP_ACC_BLACKWELL, MXFP_FORMAT_MXFP4, {{1, 2, 2}, {1, 0xA, 2}, {3, 1, 1}}, {127, 93}, 0, 0x2E000000},
+	/* MMA-Sim: CDNA3 rounds C down at 24 fraction bits, CDNA2 flushes products. */
+	{"1 - 2^-25", MXFP_ACC_CDNA3, BF16, {{1, 0x3F80, 0x3F80}}, {0}, 0xB3000000, 0x3F7FFFFF},
+	{"2^-130", MXFP_ACC_CDNA3, BF16, {{1, 0x1F00, 0x1F00}}, {0}, 0, 0x00080000},
+	{"2^-130", MXFP_ACC_CDNA2, BF16, {{1, 0x1F00, 0x1F00}}, {0}, 0, 0},
+	/* Arm: one rounding, ties to even; with the products in pairs or cut it would be 64. 04 is 2^-14 in e5m2, 01 2^-16. */
+	{"64 + 2^-18", MXFP_ACC_FMMLA, E5M2, {{1, 0x2C, 0x04}}, {0}, 0x42800000, 0x42800000},
+	{"64 + 2^-18 + 2^-32", MXFP_ACC_FMMLA, E5M2, {{1, 0x2C, 0x04}, {1, 1, 1}}, {0}, 0x42800000, 0x42800001},
+	{"2^-149 with products of 0", MXFP_ACC_FMMLA, E5M2, {{1, 0x2C, 0}}, {0}, 1, 1},
+	{"-57344^2 * 8 + FLT_MAX", MXFP_ACC_FMMLA, E5M2, {{8, 0xFB, 0x7B}}, {0}, 0x7F7FFFFF, 0x7F7FFFFF},
+	/* SDM: VDPBF16PS adds the odd product, then the even one; TDPBF16PS the sum of both chains. 4B80 is 2^24. */
+	{"2^24 + 1 + 1", MXFP_ACC_VDPBF16PS, BF16, {{2, 0x3F80, 0x3F80}}, {0}, 0x4B800000, 0x4B800000},
+	{"1 + 2^24 and 1", MXFP_ACC_VDPBF16PS, BF16, {{1, 0x4B80, 0x3F80}, {1, 0x3F80, 0x3F80}}, {0}, 0x3F800000, 0x4B800001},
+	{"2^24 + 1 + 1", MXFP_ACC_TDPBF16PS, BF16, {{2, 0x3F80, 0x3F80}}, {0}, 0x4B800000, 0x4B800001},
+	/* A Xeon: 2^-126 - 2^-150 is flushed, 2^-126 - 2^-151 is rounded first. */
+	{"2^-126 - 2^-150", MXFP_ACC_VDPBF16PS, BF16, {{1, 0x9A00, 0x1A00}}, {0}, 0x00800000, 0},
+	{"2^-126 - 2^-151", MXFP_ACC_VDPBF16PS, BF16, {{1, 0x9A00, 0x1980}}, {0}, 0x00800000, 0x00800000},
+};
+
+enum { N_BY_HAND = sizeof sums / sizeof sums[0], DEPTH = 64 };
+
+/* Sets element i of a row of codes. */
+static void set_code(uint8_t *row, enum mxfp_format format, unsigned i, uint32_t code)
+{
+	const uint16_t half = (uint16_t)code;
+
+	if (format == MXFP_FORMAT_MXFP4)
+		row[i / 2] |= (uint8_t)(code << i % 2 * 4);
+	else if (mxfp_format_get_info(format)->storage_bytes == 1)
+		row[i] = (uint8_t)code;
+	else
+		memcpy(row + i * sizeof half, &half, sizeof half);
+}
+
+TEST_LOOP(sums_by_hand, N_BY_HAND)
+{
+	const struct by_hand *h = &sums[_i];
+	const bool blocks = mxfp_format_get_info(h->format)->kind == MXFP_KIND_BLOCK;
+	uint8_t codes[2][2 * DEPTH] = {{0}}, ones[2] = {127, 127};
+	const struct mxfp_mma *mma = mxfp_mma_find(h->acc, h->format, h->format);
+	unsigned at = 0;
+	uint32_t c = h->c;
+
+	for (unsigned r = 0; r < 3; at = blocks && r == 1 ? 32 : at, r++)
+		for (unsigned i = 0; i < h->run[r].n; i++, at++) {
+			set_code(codes[0], h->format, at, h->run[r].a);
+			set_code(codes[1], h->format, at, h->run[r].w);
+		}
+	const struct mxfp_matrix a = {.size = sizeof a, .format = h->format, .rows = 1, .cols = mma->k, .data = codes[0],
+	                              .scales = blocks ? h->scale : NULL};
+	const struct mxfp_matrix w = {.size = sizeof w, .format = h->format, .rows = 1, .cols = mma->k, .data = codes[1],
+	                              .scales = blocks ? ones : NULL};
+	const struct mxfp_result result = {.size = sizeof result, .data = &c, .format = MXFP_FORMAT_F32};
+	const struct mxfp_product product = {.size = sizeof product, .c = &result, .a = &a, .w = &w};
+	const struct mxfp_gemm_options options = {.size = sizeof options, .acc = h->acc, .accumulate = true};
+	static uint8_t workspace[1 << 16];
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
+
+	assert_status(mxfp_gemm(&product, &options, workspace, sizeof workspace, &exec), MXFP_OK);
+	ck_assert_msg(c == h->want, "%s, %s: %08x instead of %08x", mxfp_option_name(MXFP_OPTION_ACC, (int)h->acc), h->what, c,
+	              h->want);
+	suite_compared(1);
 }
