@@ -249,21 +249,6 @@ static uint32_t chain_pass(const struct mxfp_gemm_ref_job *job, size_t m, size_t
 	return p;
 }
 
-/* The instructions of a machine over the pass, one after the other from c on. */
-static uint32_t mma_pass(const struct mxfp_gemm_ref_job *job, size_t m, size_t n, size_t k, size_t end, uint32_t c)
-{
-	const struct mxfp_mma *mma = mxfp_mma_find(job->acc, job->a->format, job->w->format);
-	const int fraction = mxfp_mma_fraction(job->a->format) + mxfp_mma_fraction(job->w->format);
-	struct mxfp_mma_operand a[MXFP_MMA_MOST], w[MXFP_MMA_MOST];
-
-	for (; k < end; k += mma->k) {
-		mxfp_mma_load(a, mma, job->a, m, k, mma->k);
-		mxfp_mma_load(w, mma, job->w, n, k, mma->k);
-		c = mxfp_mma_sum(mma, a, w, fraction, c);
-	}
-	return c;
-}
-
 static uint32_t round_psum(const struct mxfp_gemm_ref_job *job, uint32_t c, uint64_t index, size_t pass)
 {
 	const struct mxfp_format_info *bf16 = mxfp_format_get_info(MXFP_FORMAT_BF16);
@@ -282,26 +267,80 @@ static uint32_t sum(const struct mxfp_gemm_ref_job *job, size_t i, size_t j, uin
 	uint64_t index = job->first_index + i * job->index_stride + j;
 	size_t pass = 0;
 
-	for (size_t k = 0, end; k < job->a->cols; k = end, pass++) {
-		const size_t m = job->row + i, n = job->col + j;
+	for (size_t k = 0; k < job->a->cols; k += job->pass, pass++) {
+		size_t end = job->a->cols - k < job->pass ? job->a->cols : k + job->pass;
+		uint32_t p = job->acc == MXFP_ACC_EXACT ? exact_pass(job, job->row + i, job->col + j, k, end)
+		                                        : chain_pass(job, job->row + i, job->col + j, k, end);
 
-		end = job->a->cols - k < job->pass ? job->a->cols : k + job->pass;
-		if (job->pass == MXFP_GEMM_NO_PASSES)
-			c = mma_pass(job, m, n, k, end, c);
-		else if (mxfp_mma_is(job->acc))
-			c = mxfp_f32_add(c, mma_pass(job, m, n, k, end, 0));
-		else
-			c = mxfp_f32_add(c, job->acc == MXFP_ACC_EXACT ? exact_pass(job, m, n, k, end) : chain_pass(job, m, n, k, end));
+		c = mxfp_f32_add(c, p);
 		if (job->psum == MXFP_FORMAT_BF16)
 			c = round_psum(job, c, index, pass);
 	}
 	return c;
 }
 
+enum { SLICE = 64 }; /* sums of a row that a machine makes together, so that A is decoded once for them */
+
+/* Sets p to what the machine makes of it and of products [k, end) of row i with W's rows j to j + n - 1. */
+static void mma_pass(const struct mxfp_gemm_ref_job *job, size_t i, size_t j, size_t n, size_t k, size_t end, uint32_t p[SLICE])
+{
+	const struct mxfp_mma *mma = mxfp_mma_find(job->acc, job->a->format, job->w->format);
+	const int fraction = mxfp_mma_fraction(job->a->format) + mxfp_mma_fraction(job->w->format);
+	struct mxfp_mma_operand a[MXFP_MMA_MOST], w[MXFP_MMA_MOST];
+
+	for (; k < end; k += mma->k) {
+		mxfp_mma_load(a, mma, job->a, job->row + i, k, mma->k);
+		for (size_t at = 0; at < n; at++) {
+			mxfp_mma_load(w, mma, job->w, job->col + j + at, k, mma->k);
+			p[at] = mxfp_mma_sum(mma, a, w, fraction, p[at]);
+		}
+	}
+}
+
+/* Sums (i, j) to (i, j + n - 1) of the job by a machine, starting from c. */
+static void mma_sums(const struct mxfp_gemm_ref_job *job, size_t i, size_t j, size_t n, uint32_t c[SLICE])
+{
+	const bool passes = job->pass != MXFP_GEMM_NO_PASSES;
+	uint64_t index = job->first_index + i * job->index_stride + j, pass = 0;
+
+	for (size_t k = 0, end; k < job->a->cols; k = end, pass++) {
+		uint32_t p[SLICE] = {0};
+
+		end = job->a->cols - k < job->pass ? job->a->cols : k + job->pass;
+		mma_pass(job, i, j, n, k, end, passes ? p : c);
+		for (size_t at = 0; at < n; at++) {
+			if (passes)
+				c[at] = mxfp_f32_add(c[at], p[at]);
+			if (job->psum == MXFP_FORMAT_BF16)
+				c[at] = round_psum(job, c[at], index + at, pass);
+		}
+	}
+}
+
+static void mma_ref(const struct mxfp_gemm_ref_job *job)
+{
+	const struct mxfp_format_info *f32 = mxfp_format_get_info(MXFP_FORMAT_F32);
+	uint32_t c[SLICE];
+
+	for (size_t i = 0; i < job->rows; i++)
+		for (size_t j = 0, n; j < job->cols; j += n) {
+			n = job->cols - j < SLICE ? job->cols - j : SLICE;
+			for (size_t at = 0; at < n; at++)
+				c[at] = mxfp_ref_load(f32, job->c, i * job->cols + j + at);
+			mma_sums(job, i, j, n, c);
+			for (size_t at = 0; at < n; at++)
+				mxfp_ref_store(f32, job->c, i * job->cols + j + at, c[at]);
+		}
+}
+
 void mxfp_gemm_ref(const struct mxfp_gemm_ref_job *job)
 {
 	const struct mxfp_format_info *f32 = mxfp_format_get_info(MXFP_FORMAT_F32);
 
+	if (mxfp_mma_is(job->acc)) {
+		mma_ref(job);
+		return;
+	}
 	for (size_t i = 0; i < job->rows; i++)
 		for (size_t j = 0; j < job->cols; j++) {
 			size_t at = i * job->cols + j;
