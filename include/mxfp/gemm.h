@@ -95,11 +95,12 @@ MXFP_API enum mxfp_status mxfp_gemm_workspace_size(size_t *bytes, const struct m
  * binary32, P = fma(a, w, P) in ascending k; a pass has pass_k elements if both are block formats, else pass_k / 4.
  * Tensor scales multiply the sum at the end (exact, machines), or the elements (chain).
  *
- * The acc of a machine: C passes from one of its instructions to the next, in ascending k, and zeros stand behind the last element.
- * With pass_k P starts from +0, and C = fl32(C + P) after that many elements: 128 is the promotion of DeepGEMM. A and W are in the
- * same format or both in one of at most 8 bits: f16 (volta and later, both cdna), bf16
- * (ampere and later, both cdna, vdpbf16ps, tdpbf16ps), tf32 (ampere and later, cdna3), e4m3 and e5m2 (ada, hopper, hopper-mma,
- * blackwell, fmmla), mxfp8, mxfp6, mxfp4 and nvfp4 (blackwell). No other acc takes e4m3 and e5m2.
+ * The acc of a machine: C passes from one of its instructions to the next, in ascending k, and zeros stand behind the last
+ * element. With pass_k P starts from +0, and C = fl32(C + P) after that many elements: 128 is the promotion of DeepGEMM. A and W
+ * are in the same format, or both in FP8, or both in mxfp8, mxfp6 or mxfp4: f16 (volta, turing, ampere, ada, hopper, blackwell,
+ * cdna2, cdna3), bf16 (the same but for volta and turing; vdpbf16ps, tdpbf16ps), tf32 (ampere, ada, hopper, blackwell, cdna3), e4m3
+ * and e5m2 (ada, hopper, hopper-mma, blackwell, fmmla), mxfp8, mxfp6, mxfp4 and nvfp4 (blackwell). No other acc takes e4m3 and
+ * e5m2.
  *
  * NaN and Inf follow IEEE 754; every NaN that is stored is 7FC00000 (7FC0). With k = 0 the product is +0.
  *
@@ -108,8 +109,8 @@ MXFP_API enum mxfp_status mxfp_gemm_workspace_size(size_t *bytes, const struct m
  * rounded to their format, and its blocks what mxfp_quantize() makes of all v, tensor scale included.
  *
  * MXFP_ERR_NULL        neither numbers nor blocks in c, or no numbers with accumulate
- * MXFP_ERR_FORMAT      A or W in a format that cannot be an operand, or both in such that acc does not take; c or psum in another format than f32 and bf16; an a_format
- *                      that is neither 0 nor a block format; an A in tf32 or another block format than a_format; a transposed
+ * MXFP_ERR_FORMAT      A or W in a format that cannot be an operand, or in two that acc does not take; c or psum in another format
+ *                      than f32 and bf16; an a_format that is neither 0 nor a block format; an A in tf32 or another block format than a_format; a transposed
  *                      matrix in blocks or sparse; a sparse A; a gate or residual that is transposed, sparse or not in f32 or
  *                      bf16
  * MXFP_ERR_SHAPE       a->cols and the columns of w or w_packed differ; w_packed does not have n rows; gate, residual or blocks
