@@ -109,10 +109,10 @@ MXFP_API enum mxfp_status mxfp_gemm_workspace_size(size_t *bytes, const struct m
  * rounded to their format, and its blocks what mxfp_quantize() makes of all v, tensor scale included.
  *
  * MXFP_ERR_NULL        neither numbers nor blocks in c, or no numbers with accumulate
- * MXFP_ERR_FORMAT      A or W in a format that cannot be an operand, or in two that acc does not take; c or psum in another format
- *                      than f32 and bf16; an a_format that is neither 0 nor a block format; an A in tf32 or another block format than a_format; a transposed
- *                      matrix in blocks or sparse; a sparse A; a gate or residual that is transposed, sparse or not in f32 or
- *                      bf16
+ * MXFP_ERR_FORMAT      A or W in a format that cannot be an operand, or in two that acc does not take; c or psum in another
+ *                      format than f32 and bf16; an a_format that is neither 0 nor a block format; an A in tf32 or another
+ *                      block format than a_format; a transposed matrix in blocks or sparse; a sparse A; a gate or residual
+ *                      that is transposed, sparse or not in f32 or bf16
  * MXFP_ERR_SHAPE       a->cols and the columns of w or w_packed differ; w_packed does not have n rows; gate, residual or blocks
  *                      have another shape than C
  * MXFP_ERR_OPTION      an enum or pass_k out of range; an activation_parameter that is NaN or Inf; an a_quantize that
@@ -155,8 +155,8 @@ MXFP_API enum mxfp_status mxfp_pack_size(size_t *bytes, const struct mxfp_matrix
  * count, and exec->isa. bytes is at least what mxfp_pack_size() says. There is no checksum: changed bytes give other numbers,
  * not an error, but are safe to multiply.
  *
- * MXFP_ERR_FORMAT     W in a format that cannot be an operand, or that acc does not take; or transposed and in blocks or sparse; psum or a_format as in
- *                     mxfp_gemm()
+ * MXFP_ERR_FORMAT     W in a format that cannot be an operand, or that acc does not take; or transposed and in blocks or
+ *                     sparse; psum or a_format as in mxfp_gemm()
  * MXFP_ERR_OPTION     an enum or pass_k out of range; an activation_parameter that is NaN or Inf; an unknown sparsity
  * MXFP_ERR_WORKSPACE  bytes is less than that
  * MXFP_ERR_MASK       as mxfp_sparse_check()

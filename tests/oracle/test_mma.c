@@ -3,8 +3,8 @@
  * Accumulators of machines, against what machines answered and what others published: the outputs of an H200 in the folder that
  * MXFP_SILICON names (tiles.json and tiles.bin; skipped without), and examples worked out by hand from the cited texts.
  */
+#include "f32.h"
 #include "mma.h"
-#include "minifloat.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "mxfp.h"
+#include "oracle/inputs.h"
 #include "suite.h"
 
 enum { ROWS = 64, COLS = 8, ROW_BYTES = 32, OUTPUTS = ROWS * COLS, C_BYTES = 4 * OUTPUTS };
@@ -260,4 +261,109 @@ TEST_LOOP(sums_by_hand, N_BY_HAND)
 	ck_assert_msg(c == h->want, "%s, %s: %08x instead of %08x", mxfp_option_name(MXFP_OPTION_ACC, (int)h->acc), h->what, c,
 	              h->want);
 	suite_compared(1);
+}
+
+/* What mxfp_gemm() makes of a machine's instructions: the order of K, what is behind its end, passes, packed weights, threads. */
+enum { A_ROWS = 3, W_ROWS = 70, MOST_K = 320, MOST_BYTES = 4 * MOST_K * W_ROWS };
+
+static uint8_t operand_bytes[2][MOST_BYTES], scale_bytes[2][MOST_K / 16 * W_ROWS];
+
+static struct mxfp_matrix random_matrix(struct random *r, int which, enum mxfp_format format, size_t rows, size_t k)
+{
+	const struct mxfp_format_info *info = mxfp_format_get_info(format);
+	const bool blocks = info->kind == MXFP_KIND_BLOCK;
+	const unsigned bits = blocks ? mxfp_format_get_info(info->element)->bits : 0;
+	struct mxfp_matrix m = {.size = sizeof m, .format = format, .rows = rows, .cols = k, .data = operand_bytes[which]};
+
+	for (size_t i = 0; i < MOST_BYTES; i++) /* few are NaN or Inf */
+		operand_bytes[which][i] = (uint8_t)(random_u64(r) & (random_below(r, 8) != 0 ? 0xBF : 0xFF));
+	for (size_t i = 0; i < sizeof scale_bytes[which]; i++)
+		scale_bytes[which][i] = (uint8_t)(format == MXFP_FORMAT_NVFP4 ? random_below(r, 0x7F) : 117 + random_below(r, 20));
+	m.stride = blocks ? k * bits / 8 : k;
+	if (blocks) {
+		m.scales = scale_bytes[which];
+		m.scales_stride = k / info->block_length;
+		m.tensor_scale = 1;
+	}
+	return m;
+}
+
+/* C by single instructions. */
+static uint32_t sum_row(const struct mxfp_mma *mma, const struct mxfp_matrix *a, const struct mxfp_matrix *w, size_t row, size_t col,
+                        size_t pass, uint32_t c)
+{
+	struct mxfp_mma_operand of_a[MXFP_MMA_MOST], of_w[MXFP_MMA_MOST];
+	const int fraction = mxfp_mma_fraction(a->format) + mxfp_mma_fraction(w->format);
+	uint32_t p = pass != 0 ? 0 : c;
+
+	for (size_t k = 0; k < a->cols; k += mma->k) {
+		if (pass != 0 && k != 0 && k % pass == 0) {
+			c = mxfp_f32_add(c, p);
+			p = 0;
+		}
+		mxfp_mma_load(of_a, mma, a, row, k, mma->k);
+		mxfp_mma_load(of_w, mma, w, col, k, mma->k);
+		p = mxfp_mma_sum(mma, of_a, of_w, fraction, p);
+	}
+	return pass != 0 ? mxfp_f32_add(c, p) : p;
+}
+
+static void compare_product(const struct mxfp_product *product, const struct mxfp_gemm_options *options, unsigned threads,
+                            const uint32_t want[A_ROWS][W_ROWS])
+{
+	static uint8_t workspace[1 << 20];
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = threads};
+	uint32_t got[A_ROWS][W_ROWS];
+
+	assert_status(mxfp_gemm(product, options, workspace, sizeof workspace, &exec), MXFP_OK);
+	memcpy(got, product->c->data, sizeof got);
+	for (size_t i = 0; i < A_ROWS * W_ROWS; i++) {
+		const uint32_t x = want[i / W_ROWS][i % W_ROWS];
+
+		ck_assert_msg(got[i / W_ROWS][i % W_ROWS] == (is_nan(x) ? MXFP_F32_NAN : x), "%s, %s by %s, %u threads, pass %u: C[%zu][%zu] "
+		              "%08x instead of %08x", mxfp_option_name(MXFP_OPTION_ACC, (int)options->acc),
+		              mxfp_format_get_info(product->a->format)->name, mxfp_format_get_info(product->w->format)->name, threads,
+		              options->pass_k, i / W_ROWS, i % W_ROWS, got[i / W_ROWS][i % W_ROWS], x);
+	}
+	suite_compared(A_ROWS * W_ROWS);
+}
+
+static void try_product(struct random *r, const struct mxfp_mma *mma, enum mxfp_format a_format, enum mxfp_format w_format)
+{
+	const bool blocks = mxfp_format_get_info(a_format)->kind == MXFP_KIND_BLOCK;
+	const size_t k = blocks ? 32 * (1 + random_below(r, 10)) : 1 + random_below(r, MOST_K);
+	const struct mxfp_matrix a = random_matrix(r, 0, a_format, A_ROWS, k), w = random_matrix(r, 1, w_format, W_ROWS, k);
+	static uint8_t packed[MOST_BYTES + (1 << 14)];
+	static float c[A_ROWS * W_ROWS];
+	uint32_t want[A_ROWS][W_ROWS];
+	const struct mxfp_result result = {.size = sizeof result, .data = c, .format = MXFP_FORMAT_F32};
+	struct mxfp_product product = {.size = sizeof product, .c = &result, .a = &a, .w = &w, .n = W_ROWS};
+	const struct mxfp_gemm_options options = {.size = sizeof options, .acc = mma->acc, .pass_k = random_below(r, 2) * 128,
+	                                          .a_format = blocks ? a_format : MXFP_FORMAT_F32};
+
+	for (size_t i = 0; i < A_ROWS * W_ROWS; i++)
+		want[i / W_ROWS][i % W_ROWS] = sum_row(mma, &a, &w, i / W_ROWS, i % W_ROWS, options.pass_k, 0);
+	compare_product(&product, &options, 1, (const uint32_t (*)[W_ROWS])want);
+	compare_product(&product, &options, 3, (const uint32_t (*)[W_ROWS])want);
+	assert_status(mxfp_pack(packed, sizeof packed, &w, &options, NULL), MXFP_OK);
+	product.w_packed = packed;
+	product.w_packed_bytes = sizeof packed;
+	compare_product(&product, &options, 2, (const uint32_t (*)[W_ROWS])want);
+}
+
+TEST_LOOP(products, MXFP_ACC_TDPBF16PS + 1)
+{
+	struct random r = {suite_seed_of_turn()};
+	unsigned pairs = 0;
+
+	for (int pair = 0; pair < MXFP_N_FORMATS * MXFP_N_FORMATS; pair++) {
+		const enum mxfp_format a = (enum mxfp_format)(pair / MXFP_N_FORMATS), w = (enum mxfp_format)(pair % MXFP_N_FORMATS);
+		const struct mxfp_mma *mma = mxfp_mma_find((enum mxfp_acc)_i, a, w);
+
+		if (mma == NULL)
+			continue;
+		try_product(&r, mma, a, w);
+		pairs++;
+	}
+	ck_assert_int_eq(pairs > 0, _i > MXFP_ACC_CHAIN);
 }
