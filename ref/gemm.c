@@ -279,58 +279,75 @@ static uint32_t sum(const struct mxfp_gemm_ref_job *job, size_t i, size_t j, uin
 	return c;
 }
 
-enum { SLICE = 64 }; /* sums of a row that a machine makes together, so that A is decoded once for them */
+/* Sums that a machine makes together, so that elements are decoded fewer times. */
+enum { MMA_ROWS = MXFP_MMA_ROWS, MMA_COLS = 64 };
 
-/* Sets p to what the machine makes of it and of products [k, end) of row i with W's rows j to j + n - 1. */
-static void mma_pass(const struct mxfp_gemm_ref_job *job, size_t i, size_t j, size_t n, size_t k, size_t end, uint32_t p[SLICE])
+struct mma_tile {
+	size_t row, rows, col, cols; /* of the job */
+	uint32_t sum[MMA_ROWS][MMA_COLS];
+};
+
+/* Makes of sums and of products [k, end) what the machine does. */
+static void mma_pass(const struct mxfp_gemm_ref_job *job, const struct mxfp_mma *mma, size_t k, size_t end, struct mma_tile *t)
 {
-	const struct mxfp_mma *mma = mxfp_mma_find(job->acc, job->a->format, job->w->format);
 	const int fraction = mxfp_mma_fraction(job->a->format) + mxfp_mma_fraction(job->w->format);
-	struct mxfp_mma_operand a[MXFP_MMA_MOST], w[MXFP_MMA_MOST];
+	struct mxfp_mma_operand a[MMA_ROWS][MXFP_MMA_MOST], w[MXFP_MMA_MOST];
 
 	for (; k < end; k += mma->k) {
-		mxfp_mma_load(a, mma, job->a, job->row + i, k, mma->k);
-		for (size_t at = 0; at < n; at++) {
-			mxfp_mma_load(w, mma, job->w, job->col + j + at, k, mma->k);
-			p[at] = mxfp_mma_sum(mma, a, w, fraction, p[at]);
+		for (size_t i = 0; i < t->rows; i++)
+			mxfp_mma_load(a[i], mma, job->a, job->row + t->row + i, k, mma->k);
+		for (size_t j = 0; j < t->cols; j++) {
+			mxfp_mma_load(w, mma, job->w, job->col + t->col + j, k, mma->k);
+			for (size_t i = 0; i < t->rows; i++)
+				t->sum[i][j] = mxfp_mma_sum(mma, a[i], w, fraction, t->sum[i][j]);
 		}
 	}
 }
 
-/* Sums (i, j) to (i, j + n - 1) of the job by a machine, starting from c. */
-static void mma_sums(const struct mxfp_gemm_ref_job *job, size_t i, size_t j, size_t n, uint32_t c[SLICE])
+/* c + p after pass `pass`, or p where there are no passes; p becomes what the next begins with. */
+static uint32_t mma_end(const struct mxfp_gemm_ref_job *job, uint32_t c, uint32_t *p, uint64_t index, uint64_t pass)
 {
-	const bool passes = job->pass != MXFP_GEMM_NO_PASSES;
-	uint64_t index = job->first_index + i * job->index_stride + j, pass = 0;
+	if (job->pass == MXFP_GEMM_NO_PASSES)
+		c = *p;
+	else
+		c = mxfp_f32_add(c, *p);
+	*p = 0;
+	return job->psum == MXFP_FORMAT_BF16 ? round_psum(job, c, index, pass) : c;
+}
 
+static void mma_tile(const struct mxfp_gemm_ref_job *job, const struct mxfp_mma *mma, struct mma_tile *t)
+{
+	const struct mxfp_format_info *f32 = mxfp_format_get_info(MXFP_FORMAT_F32);
+	uint64_t pass = 0;
+
+	for (size_t i = 0; i < t->rows; i++)
+		for (size_t j = 0; j < t->cols; j++)
+			t->sum[i][j] = job->pass != MXFP_GEMM_NO_PASSES ? 0 : mxfp_ref_load(f32, job->c, (t->row + i) * job->cols + t->col + j);
 	for (size_t k = 0, end; k < job->a->cols; k = end, pass++) {
-		uint32_t p[SLICE] = {0};
-
 		end = job->a->cols - k < job->pass ? job->a->cols : k + job->pass;
-		mma_pass(job, i, j, n, k, end, passes ? p : c);
-		for (size_t at = 0; at < n; at++) {
-			if (passes)
-				c[at] = mxfp_f32_add(c[at], p[at]);
-			if (job->psum == MXFP_FORMAT_BF16)
-				c[at] = round_psum(job, c[at], index + at, pass);
-		}
+		mma_pass(job, mma, k, end, t);
+		for (size_t i = 0; i < t->rows; i++)
+			for (size_t j = 0; j < t->cols; j++) {
+				const size_t at = (t->row + i) * job->cols + t->col + j;
+				const uint64_t index = job->first_index + (t->row + i) * job->index_stride + t->col + j;
+
+				mxfp_ref_store(f32, job->c, at, mma_end(job, mxfp_ref_load(f32, job->c, at), &t->sum[i][j], index, pass));
+			}
 	}
 }
 
 static void mma_ref(const struct mxfp_gemm_ref_job *job)
 {
-	const struct mxfp_format_info *f32 = mxfp_format_get_info(MXFP_FORMAT_F32);
-	uint32_t c[SLICE];
+	const struct mxfp_mma *mma = mxfp_mma_find(job->acc, job->a->format, job->w->format);
+	struct mma_tile t;
 
-	for (size_t i = 0; i < job->rows; i++)
-		for (size_t j = 0, n; j < job->cols; j += n) {
-			n = job->cols - j < SLICE ? job->cols - j : SLICE;
-			for (size_t at = 0; at < n; at++)
-				c[at] = mxfp_ref_load(f32, job->c, i * job->cols + j + at);
-			mma_sums(job, i, j, n, c);
-			for (size_t at = 0; at < n; at++)
-				mxfp_ref_store(f32, job->c, i * job->cols + j + at, c[at]);
+	for (t.row = 0; t.row < job->rows; t.row += t.rows) {
+		t.rows = job->rows - t.row < MMA_ROWS ? job->rows - t.row : MMA_ROWS;
+		for (t.col = 0; t.col < job->cols; t.col += t.cols) {
+			t.cols = job->cols - t.col < MMA_COLS ? job->cols - t.col : MMA_COLS;
+			mma_tile(job, mma, &t);
 		}
+	}
 }
 
 void mxfp_gemm_ref(const struct mxfp_gemm_ref_job *job)

@@ -47,7 +47,7 @@ struct mxfp_mma {
 	uint32_t nan;       /* what every NaN becomes */
 };
 
-enum { MXFP_MMA_MOST = 64, MXFP_MMA_ALL = 255 };
+enum { MXFP_MMA_MOST = 64, MXFP_MMA_ALL = 255, MXFP_MMA_ROWS = 8 }; /* the last: of A, that are multiplied together */
 
 /* An element of A or W with the scale of its block: significand * 2^(exponent - fraction bits). */
 struct mxfp_mma_operand {

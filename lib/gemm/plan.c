@@ -145,12 +145,12 @@ size_t mxfp_gemm_tile_cols(const struct mxfp_gemm_plan *p, size_t about)
 	return whole_panels(about, nr);
 }
 
-/* Chooses the sizes of tiles and units. The reference has single rows instead of panels. */
+/* Chooses the sizes of tiles and units. The reference has single rows instead of panels, machines a few. */
 static void cut(struct mxfp_gemm_plan *p)
 {
 	size_t mr = p->kernel != NULL ? p->kernel->mr : 1;
 
-	p->tile_rows = p->kernel != NULL ? whole_panels(TILE, mr) : 1;
+	p->tile_rows = p->kernel != NULL ? whole_panels(TILE, mr) : mxfp_mma_is(p->acc) ? MXFP_MMA_ROWS : 1;
 	p->tile_cols = mxfp_gemm_tile_cols(p, p->kernel != NULL && p->m <= mr ? FLAT_COLS : TILE);
 	p->unit_rows = whole_panels(UNIT_ROWS, p->tile_rows);
 }
