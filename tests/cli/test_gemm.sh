@@ -126,7 +126,7 @@ product "fp8" "0000f041" "$work/f8.safetensors:x" "$work/f8.safetensors:x" --acc
 has "fp8" "$(cat "$work/out")" "sums: hopper, passes of 128"
 exits 3 "--acc hopper does not take f32 times f32" gemm "$work/a.npy" "$work/w.npy" --acc hopper -o "$work/no.npy"
 exits 3 "--acc exact does not take e4m3 times e4m3" gemm "$work/f8.safetensors:x" "$work/f8.safetensors:x" -o "$work/no.npy"
-exits 2 "leave --w-format out" gemm "$work/a.npy" "$work/f8.safetensors:x" --w-format mxfp4 -o "$work/no.npy"
+exits 2 "leave --w-format out" gemm "$work/f8.safetensors:x" "$work/f8.safetensors:x" --w-format mxfp4 -o "$work/no.npy"
 
 # Threads and tiers never change a bit: 70 x 90 over 200 of the shipped weights.
 for format in mxfp4 mxfp8-e4m3 nvfp4; do
