@@ -363,11 +363,12 @@ static bool is_small(uint32_t x, uint32_t below)
 }
 
 #define SMALLEST_NORMAL UINT32_C(0x00800000)
+#define ONE UINT32_C(0x3F800000)
 
 /* a * w + c, rounded and flushed as the machine does. */
 static uint32_t multiply_add(const struct mxfp_mma *mma, uint32_t a, uint32_t w, uint32_t c)
 {
-	const uint32_t r = mxfp_f32_fma(a, w, c);
+	const uint32_t r = w == ONE ? mxfp_f32_add(a, c) : mxfp_f32_fma(a, w, c);
 	uint32_t rounded = r;
 
 	/* Without limit of exponent 2^-126 can come of less, by half a unit there: the same 2^32 times as large tells. */
@@ -383,7 +384,6 @@ static uint32_t multiply_add(const struct mxfp_mma *mma, uint32_t a, uint32_t w,
 static uint32_t rounded_sum(const struct mxfp_mma *mma, const struct mxfp_mma_operand *a, const struct mxfp_mma_operand *w,
                             uint32_t c)
 {
-	const uint32_t one = UINT32_C(0x3F800000);
 	uint32_t sum[MXFP_MMA_MOST] = {0};
 
 	if (mma->subnormal != MXFP_MMA_KEPT && is_small(c, SMALLEST_NORMAL))
@@ -394,8 +394,8 @@ static uint32_t rounded_sum(const struct mxfp_mma *mma, const struct mxfp_mma_op
 		sum[i % mma->lanes] = multiply_add(mma, a[place(mma, i)].x, w[place(mma, i)].x, sum[i % mma->lanes]);
 	for (unsigned n = mma->lanes; n > 1; n /= 2)
 		for (unsigned i = 0; i < n / 2; i++)
-			sum[i] = multiply_add(mma, sum[2 * i], one, sum[2 * i + 1]);
-	return mma->addend == MXFP_MMA_SUMMED ? sum[0] : multiply_add(mma, c, one, sum[0]);
+			sum[i] = multiply_add(mma, sum[2 * i], ONE, sum[2 * i + 1]);
+	return mma->addend == MXFP_MMA_SUMMED ? sum[0] : multiply_add(mma, c, ONE, sum[0]);
 }
 
 uint32_t mxfp_mma_sum(const struct mxfp_mma *mma, const struct mxfp_mma_operand *a, const struct mxfp_mma_operand *w,
