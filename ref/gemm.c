@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Products: doc/numerics.md, section 5. Sums are computed one after another, in the order of the definition. Block sums
- * are exact 128-bit integers in two limbs.
+ * are exact 128-bit integers in two limbs. What a machine makes of its products is in mma.c.
  */
 #include <string.h>
 
 #include "f32.h"
 #include "minifloat.h"
+#include "mma.h"
 #include "pack.h"
 #include "mxfp/philox.h"
 #include "ref.h"
@@ -278,10 +279,85 @@ static uint32_t sum(const struct mxfp_gemm_ref_job *job, size_t i, size_t j, uin
 	return c;
 }
 
+/* Sums that a machine makes together, so that elements are decoded fewer times. */
+enum { MMA_ROWS = MXFP_MMA_ROWS, MMA_COLS = 64 };
+
+struct mma_tile {
+	size_t row, rows, col, cols; /* of the job */
+	uint32_t sum[MMA_ROWS][MMA_COLS];
+};
+
+/* Makes of sums and of products [k, end) what the machine does. */
+static void mma_pass(const struct mxfp_gemm_ref_job *job, const struct mxfp_mma *mma, size_t k, size_t end, struct mma_tile *t)
+{
+	const int fraction = mxfp_mma_fraction(job->a->format) + mxfp_mma_fraction(job->w->format);
+	struct mxfp_mma_operand a[MMA_ROWS][MXFP_MMA_MOST], w[MXFP_MMA_MOST];
+
+	for (; k < end; k += mma->k) {
+		for (size_t i = 0; i < t->rows; i++)
+			mxfp_mma_load(a[i], mma, job->a, job->row + t->row + i, k, mma->k);
+		for (size_t j = 0; j < t->cols; j++) {
+			mxfp_mma_load(w, mma, job->w, job->col + t->col + j, k, mma->k);
+			for (size_t i = 0; i < t->rows; i++)
+				t->sum[i][j] = mxfp_mma_sum(mma, a[i], w, fraction, t->sum[i][j]);
+		}
+	}
+}
+
+/* c + p after pass `pass`, or p where there are no passes; p becomes what the next begins with. */
+static uint32_t mma_end(const struct mxfp_gemm_ref_job *job, uint32_t c, uint32_t *p, uint64_t index, uint64_t pass)
+{
+	if (job->pass == MXFP_GEMM_NO_PASSES)
+		c = *p;
+	else
+		c = mxfp_f32_add(c, *p);
+	*p = 0;
+	return job->psum == MXFP_FORMAT_BF16 ? round_psum(job, c, index, pass) : c;
+}
+
+static void mma_tile(const struct mxfp_gemm_ref_job *job, const struct mxfp_mma *mma, struct mma_tile *t)
+{
+	const struct mxfp_format_info *f32 = mxfp_format_get_info(MXFP_FORMAT_F32);
+	uint64_t pass = 0;
+
+	for (size_t i = 0; i < t->rows; i++)
+		for (size_t j = 0; j < t->cols; j++)
+			t->sum[i][j] = job->pass != MXFP_GEMM_NO_PASSES ? 0 : mxfp_ref_load(f32, job->c, (t->row + i) * job->cols + t->col + j);
+	for (size_t k = 0, end; k < job->a->cols; k = end, pass++) {
+		end = job->a->cols - k < job->pass ? job->a->cols : k + job->pass;
+		mma_pass(job, mma, k, end, t);
+		for (size_t i = 0; i < t->rows; i++)
+			for (size_t j = 0; j < t->cols; j++) {
+				const size_t at = (t->row + i) * job->cols + t->col + j;
+				const uint64_t index = job->first_index + (t->row + i) * job->index_stride + t->col + j;
+
+				mxfp_ref_store(f32, job->c, at, mma_end(job, mxfp_ref_load(f32, job->c, at), &t->sum[i][j], index, pass));
+			}
+	}
+}
+
+static void mma_ref(const struct mxfp_gemm_ref_job *job)
+{
+	const struct mxfp_mma *mma = mxfp_mma_find(job->acc, job->a->format, job->w->format);
+	struct mma_tile t;
+
+	for (t.row = 0; t.row < job->rows; t.row += t.rows) {
+		t.rows = job->rows - t.row < MMA_ROWS ? job->rows - t.row : MMA_ROWS;
+		for (t.col = 0; t.col < job->cols; t.col += t.cols) {
+			t.cols = job->cols - t.col < MMA_COLS ? job->cols - t.col : MMA_COLS;
+			mma_tile(job, mma, &t);
+		}
+	}
+}
+
 void mxfp_gemm_ref(const struct mxfp_gemm_ref_job *job)
 {
 	const struct mxfp_format_info *f32 = mxfp_format_get_info(MXFP_FORMAT_F32);
 
+	if (mxfp_mma_is(job->acc)) {
+		mma_ref(job);
+		return;
+	}
 	for (size_t i = 0; i < job->rows; i++)
 		for (size_t j = 0; j < job->cols; j++) {
 			size_t at = i * job->cols + j;

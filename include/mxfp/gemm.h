@@ -51,8 +51,9 @@ struct mxfp_gemm_tile {
 /* All zero: exact block sums, passes of 512, C is overwritten, A is not quantized, no activation. */
 struct mxfp_gemm_options {
 	size_t size;                  /* sizeof(struct mxfp_gemm_options) */
-	enum mxfp_acc acc;            /* for two block formats; any other pair runs the chain */
-	unsigned pass_k;              /* 512, 256 or 128: the whole array, a half, one sub-array; 0: 512 */
+	enum mxfp_acc acc;            /* exact: any pair but two block formats runs the chain. A machine: formats that it takes */
+	unsigned pass_k;              /* 512, 256 or 128: the whole array, a half, one sub-array; 0: 512, a machine sums over all of
+	                                 K */
 	bool accumulate;              /* adds the product to what C's numbers hold */
 	enum mxfp_format psum;        /* f32, or bf16: C is rounded to bf16 after every pass */
 	enum mxfp_round psum_round;   /* rne or sr */
@@ -92,7 +93,14 @@ MXFP_API enum mxfp_status mxfp_gemm_workspace_size(size_t *bytes, const struct m
  * is rounded to 24 bits, scaled by both block scales with unbounded exponent, and added to P in binary32. After every
  * pass_k elements P is added to C and starts again from +0. Any other pair, and acc chain: elements are decoded to
  * binary32, P = fma(a, w, P) in ascending k; a pass has pass_k elements if both are block formats, else pass_k / 4.
- * Tensor scales multiply the sum at the end (exact), or the elements (chain).
+ * Tensor scales multiply the sum at the end (exact, machines), or the elements (chain).
+ *
+ * The acc of a machine: C passes from one of its instructions to the next, in ascending k, and zeros stand behind the last
+ * element. With pass_k P starts from +0, and C = fl32(C + P) after that many elements: 128 is the promotion of DeepGEMM. A and W
+ * are in the same format, or both in FP8, or both in mxfp8, mxfp6 or mxfp4: f16 (volta, turing, ampere, ada, hopper, blackwell,
+ * cdna2, cdna3), bf16 (the same but for volta and turing; vdpbf16ps, tdpbf16ps), tf32 (ampere, ada, hopper, blackwell, cdna3), e4m3
+ * and e5m2 (ada, hopper, hopper-mma, blackwell, fmmla), mxfp8, mxfp6, mxfp4 and nvfp4 (blackwell). No other acc takes e4m3 and
+ * e5m2.
  *
  * NaN and Inf follow IEEE 754; every NaN that is stored is 7FC00000 (7FC0). With k = 0 the product is +0.
  *
@@ -101,10 +109,10 @@ MXFP_API enum mxfp_status mxfp_gemm_workspace_size(size_t *bytes, const struct m
  * rounded to their format, and its blocks what mxfp_quantize() makes of all v, tensor scale included.
  *
  * MXFP_ERR_NULL        neither numbers nor blocks in c, or no numbers with accumulate
- * MXFP_ERR_FORMAT      A or W in a format that cannot be an operand; c or psum in another format than f32 and bf16; an a_format
- *                      that is neither 0 nor a block format; an A in tf32 or another block format than a_format; a transposed
- *                      matrix in blocks or sparse; a sparse A; a gate or residual that is transposed, sparse or not in f32 or
- *                      bf16
+ * MXFP_ERR_FORMAT      A or W in a format that cannot be an operand, or in two that acc does not take; c or psum in another
+ *                      format than f32 and bf16; an a_format that is neither 0 nor a block format; an A in tf32 or another
+ *                      block format than a_format; a transposed matrix in blocks or sparse; a sparse A; a gate or residual
+ *                      that is transposed, sparse or not in f32 or bf16
  * MXFP_ERR_SHAPE       a->cols and the columns of w or w_packed differ; w_packed does not have n rows; gate, residual or blocks
  *                      have another shape than C
  * MXFP_ERR_OPTION      an enum or pass_k out of range; an activation_parameter that is NaN or Inf; an a_quantize that
@@ -133,8 +141,7 @@ MXFP_API enum mxfp_status mxfp_gemm_grouped(size_t *failed, const struct mxfp_pr
 
 /*
  * Computes the bytes that mxfp_pack() needs for W. Products with the packed weights must have an A in
- * options->a_format, or quantized to it, if that is a block format; if it is 0, an A of numbers in f32, tf32, bf16 or
- * f16.
+ * options->a_format, or quantized to it, if that is a block format; if it is 0, an A of numbers.
  *
  * Errors as mxfp_pack(), but for MXFP_ERR_MASK, MXFP_ERR_OVERLAP, MXFP_ERR_WORKSPACE
  */
@@ -148,8 +155,8 @@ MXFP_API enum mxfp_status mxfp_pack_size(size_t *bytes, const struct mxfp_matrix
  * count, and exec->isa. bytes is at least what mxfp_pack_size() says. There is no checksum: changed bytes give other numbers,
  * not an error, but are safe to multiply.
  *
- * MXFP_ERR_FORMAT     W in a format that cannot be an operand, or transposed and in blocks or sparse; psum or a_format as in
- *                     mxfp_gemm()
+ * MXFP_ERR_FORMAT     W in a format that cannot be an operand, or that acc does not take; or transposed and in blocks or
+ *                     sparse; psum or a_format as in mxfp_gemm()
  * MXFP_ERR_OPTION     an enum or pass_k out of range; an activation_parameter that is NaN or Inf; an unknown sparsity
  * MXFP_ERR_WORKSPACE  bytes is less than that
  * MXFP_ERR_MASK       as mxfp_sparse_check()

@@ -66,10 +66,22 @@ enum mxfp_non_finite {
 	MXFP_NON_FINITE_SATURATE = 2, /* each Inf is rounded as the largest finite f32; NaN as propagate */
 };
 
-/* How the products of a block of K are summed (section 5). */
+/* How products are summed (section 5): the first two as this library does, the others as a machine does. */
 enum mxfp_acc {
 	MXFP_ACC_EXACT = 0, /* exact sum over each block, one rounding a block */
 	MXFP_ACC_CHAIN = 1, /* decoded elements, one fused multiply-add each, in ascending k */
+	MXFP_ACC_VOLTA = 2, /* NVIDIA Volta: 4 products and C, cut at 23 fraction bits; equal to a V100 */
+	MXFP_ACC_TURING = 3, /* NVIDIA Turing: 8 products and C, cut at 24 fraction bits; not compared with silicon */
+	MXFP_ACC_AMPERE = 4, /* NVIDIA Ampere: 8 products and C, cut at 24 fraction bits; equal to an A100 */
+	MXFP_ACC_ADA = 5, /* NVIDIA Ada: as ampere, 16 products of fp8 cut at 13; equal to an L40S */
+	MXFP_ACC_HOPPER = 6, /* NVIDIA Hopper: 16 products and C, cut at 25 fraction bits, 32 of fp8 (wgmma) at 13; equal to an H200 */
+	MXFP_ACC_HOPPER_MMA = 7, /* NVIDIA Hopper, fp8 by mma.sync: two sums as of f16, then C; equal to an H200 */
+	MXFP_ACC_BLACKWELL = 8, /* NVIDIA Blackwell: cut at 25 fraction bits, mxfp4 and nvfp4 at 35; fp8 and blocks not compared with silicon */
+	MXFP_ACC_CDNA2 = 9, /* AMD MI200: 4 products, each operation rounded and flushed; not compared with silicon */
+	MXFP_ACC_CDNA3 = 10, /* AMD MI300: 8 products cut at 24 fraction bits, then C; not compared with silicon */
+	MXFP_ACC_FMMLA = 11, /* Arm FMMLA: 8 products of fp8 and C, rounded once; not compared with silicon */
+	MXFP_ACC_VDPBF16PS = 12, /* x86 AVX512_BF16: a chain, odd k before even, subnormals flushed; equal to a Xeon */
+	MXFP_ACC_TDPBF16PS = 13, /* x86 AMX-BF16: chains of even and of odd k, then C, flushed; not compared with silicon */
 };
 
 /* A function of one number (section 8). */

@@ -2,6 +2,7 @@
 /* Chooses the kernel for a pair of formats, and computes the size of its panels of A and W. */
 #include <limits.h>
 
+#include "mma.h"
 #include "plan.h"
 
 /* The properties of an operand that decide which kernels can take it. */
@@ -98,8 +99,14 @@ void mxfp_gemm_choose(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *cal
 	bool blocks = mxfp_is_block(p->a_format) && mxfp_is_block(p->w.format);
 	size_t pass = call->options->pass_k != 0 ? call->options->pass_k : MXFP_GEMM_CHUNK;
 
-	p->acc = blocks ? call->options->acc : MXFP_ACC_CHAIN;
-	p->shape = (struct mxfp_gemm_shape){p->a_format, p->w.format, p->w.sparsity, blocks ? pass : pass / MXFP_GEMM_NUMBERS};
+	p->acc = call->options->acc;
+	if (mxfp_mma_is(p->acc))
+		pass = call->options->pass_k != 0 ? pass : MXFP_GEMM_NO_PASSES;
+	else if (!blocks) {
+		p->acc = MXFP_ACC_CHAIN;
+		pass /= MXFP_GEMM_NUMBERS;
+	}
+	p->shape = (struct mxfp_gemm_shape){p->a_format, p->w.format, p->w.sparsity, pass};
 	p->chunk = call->options->psum == MXFP_FORMAT_BF16 ? p->shape.pass : MXFP_GEMM_CHUNK;
 	p->kernel = mxfp_gemm_kernel(call->kernels, p->acc, p->a_format, p->w.format, p->w.sparsity);
 	p->expands = mxfp_is_sparse(&p->w) && p->kernel == NULL;

@@ -23,6 +23,8 @@ enum {
 
 _Static_assert(MXFP_GEMM_MOST_ROWS <= MXFP_GEMM_MOST_COLS, "a tile holds a panel of W");
 
+#define MXFP_GEMM_NO_PASSES SIZE_MAX
+
 /* The families of kernels. The table in kernel.c says which pairs of formats each takes, and which family is best. */
 enum mxfp_gemm_family {
 	MXFP_GEMM_CHAIN,
@@ -43,7 +45,7 @@ enum mxfp_gemm_family {
 struct mxfp_gemm_shape {
 	enum mxfp_format a_format, w_format;
 	struct mxfp_sparsity sparsity; /* of W */
-	size_t pass;                   /* elements in a pass */
+	size_t pass;                   /* elements in a pass; MXFP_GEMM_NO_PASSES: a machine sums from C on, over all of K */
 };
 
 /* One panel to be made. */
@@ -96,7 +98,7 @@ struct mxfp_gemm_ref_job {
 	const struct mxfp_matrix *a, *w;
 	size_t row, rows, col, cols; /* of A, of W */
 	enum mxfp_acc acc;
-	size_t pass;                 /* elements */
+	size_t pass;                 /* elements, or MXFP_GEMM_NO_PASSES */
 	enum mxfp_format psum;
 	enum mxfp_round psum_round;
 	uint64_t seed, stream;       /* of psum_round sr */

@@ -6,7 +6,7 @@
 
 static bool is_operand(enum mxfp_format format)
 {
-	return mxfp_is_block(format) || mxfp_is_source(format) || format == MXFP_FORMAT_TF32;
+	return mxfp_is_block(format) || mxfp_is_source(format) || format == MXFP_FORMAT_TF32 || mxfp_gemm_is_fp8(format);
 }
 
 struct mxfp_gemm_row mxfp_gemm_row(enum mxfp_format format, size_t cols)

@@ -5,6 +5,7 @@
 
 #include "bits.h"
 #include "blocks.h"
+#include "mma.h"
 #include "sized.h"
 
 enum {
@@ -121,6 +122,14 @@ static enum mxfp_status plan_c(struct mxfp_gemm_plan *p, const struct mxfp_gemm_
 	return status;
 }
 
+/* Whether products of these formats can be summed as the call says. */
+static bool is_pair(const struct mxfp_gemm_call *call, enum mxfp_format a, enum mxfp_format w)
+{
+	if (mxfp_mma_is(call->options->acc))
+		return mxfp_mma_find(call->options->acc, a, w) != NULL;
+	return !mxfp_gemm_is_fp8(a) && !mxfp_gemm_is_fp8(w);
+}
+
 static size_t whole_panels(size_t about, size_t panel)
 {
 	return about < panel ? panel : about / panel * panel;
@@ -136,12 +145,12 @@ size_t mxfp_gemm_tile_cols(const struct mxfp_gemm_plan *p, size_t about)
 	return whole_panels(about, nr);
 }
 
-/* Chooses the sizes of tiles and units. The reference has single rows instead of panels. */
+/* Chooses the sizes of tiles and units. The reference has single rows instead of panels, machines a few. */
 static void cut(struct mxfp_gemm_plan *p)
 {
 	size_t mr = p->kernel != NULL ? p->kernel->mr : 1;
 
-	p->tile_rows = p->kernel != NULL ? whole_panels(TILE, mr) : 1;
+	p->tile_rows = p->kernel != NULL ? whole_panels(TILE, mr) : mxfp_mma_is(p->acc) ? MXFP_MMA_ROWS : 1;
 	p->tile_cols = mxfp_gemm_tile_cols(p, p->kernel != NULL && p->m <= mr ? FLAT_COLS : TILE);
 	p->unit_rows = whole_panels(UNIT_ROWS, p->tile_rows);
 }
@@ -166,6 +175,8 @@ enum mxfp_status mxfp_gemm_plan(struct mxfp_gemm_plan *p, const struct mxfp_gemm
 		status = plan_w(p, product->w);
 	if (status != MXFP_OK)
 		return status;
+	if (!is_pair(call, p->a_format, p->w.format))
+		return MXFP_ERR_FORMAT;
 	if (p->w.cols != p->k)
 		return MXFP_ERR_SHAPE;
 	if (!mxfp_multiply(p->m, p->n, &elements) || !mxfp_multiply(elements, sizeof(float), &bytes) || bytes > PTRDIFF_MAX)
@@ -190,6 +201,9 @@ enum mxfp_status mxfp_gemm_plan_weights(struct mxfp_gemm_plan *p, const struct m
 	enum mxfp_status status = plan_w(p, w);
 	if (status != MXFP_OK)
 		return status;
+	/* Without a_format A may have any numbers: those of W, if a machine takes these. */
+	if (!is_pair(call, mxfp_is_block(p->a_format) ? p->a_format : p->w.format, p->w.format))
+		return MXFP_ERR_FORMAT;
 	p->k = p->w.cols;
 	mxfp_gemm_choose(p, call);
 	return mxfp_gemm_w_bytes(p) > PTRDIFF_MAX - MXFP_GEMM_HEADER_BYTES ? MXFP_ERR_SIZE : MXFP_OK;

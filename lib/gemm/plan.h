@@ -69,6 +69,12 @@ static inline bool mxfp_gemm_in_place(const struct mxfp_gemm_plan *p, const stru
 	       rows->format == p->c.data.format;
 }
 
+/* Numbers that only machines take as they are. */
+static inline bool mxfp_gemm_is_fp8(enum mxfp_format format)
+{
+	return format == MXFP_FORMAT_E4M3 || format == MXFP_FORMAT_E5M2;
+}
+
 /* matrix.c */
 
 /* Checks a dense or sparse matrix, except for its memory, and replaces strides that are 0. */

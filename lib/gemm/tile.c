@@ -101,7 +101,7 @@ static uint8_t *result(const struct tile *t, size_t row, size_t col)
    there is no sum. */
 static bool scaled(const struct mxfp_gemm_plan *p)
 {
-	return p->acc == MXFP_ACC_EXACT && p->k != 0 &&
+	return p->acc != MXFP_ACC_CHAIN && p->k != 0 &&
 	       (mxfp_format_get_info(p->a_format)->tensor_scale || mxfp_format_get_info(p->w.format)->tensor_scale);
 }
 

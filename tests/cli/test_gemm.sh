@@ -116,6 +116,18 @@ has "json" "$text" '"dtype":"F32","shape":[1,32],"format":"mxfp8-e4m3","sparsity
 has "json" "$text" '"dtype":"U8","shape":[2,32],"format":"mxfp4","sparsity":null,"rule":null}'
 has "json" "$text" '"sums":{"rule":"exact","pass":512,"psum":"f32","psum_round":null,"seed":0}'
 
+# Sums of machines, by hand: 1 + 4 * 2^-24 is cut at 23 fraction bits, and at 25 all of it is kept.
+array small.npy '<f2' False '(1, 5)' "003c 000c 000c 000c 000c"
+product "volta" "$one" "$work/small.npy" "$work/small.npy" --acc volta
+has "volta" "$(cat "$work/out")" "sums: volta"
+product "hopper" "0200803f" "$work/small.npy" "$work/small.npy" --acc hopper
+safetensors "$work/f8.safetensors" '{"x":{"dtype":"F8_E4M3","shape":[1,4],"data_offsets":[0,4]}}' "38404448"
+product "fp8" "0000f041" "$work/f8.safetensors:x" "$work/f8.safetensors:x" --acc hopper --pass-k 128
+has "fp8" "$(cat "$work/out")" "sums: hopper, passes of 128"
+exits 3 "--acc hopper does not take f32 times f32" gemm "$work/a.npy" "$work/w.npy" --acc hopper -o "$work/no.npy"
+exits 3 "--acc exact does not take e4m3 times e4m3" gemm "$work/f8.safetensors:x" "$work/f8.safetensors:x" -o "$work/no.npy"
+exits 2 "leave --w-format out" gemm "$work/f8.safetensors:x" "$work/f8.safetensors:x" --w-format mxfp4 -o "$work/no.npy"
+
 # Threads and tiers never change a bit: 70 x 90 over 200 of the shipped weights.
 for format in mxfp4 mxfp8-e4m3 nvfp4; do
 	exits 0 "" gemm "$layer" "$layer" --w-format $format --a-format mxfp8-e4m3 -o "$work/1.$format.npy" -q --threads 1

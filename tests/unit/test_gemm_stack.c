@@ -69,7 +69,7 @@ static void *run(void *argument)
 	const struct mxfp_sparsity *sparsity;
 	struct kind *kind = argument;
 
-	for (int acc = 0; mxfp_option_name(MXFP_OPTION_ACC, acc) != NULL; acc++) {
+	for (int acc = MXFP_ACC_EXACT; acc <= MXFP_ACC_CHAIN; acc++) {
 		multiply(kind, kind->w, (enum mxfp_acc)acc, MXFP_FORMAT_F32);
 		multiply(kind, kind->w, (enum mxfp_acc)acc, MXFP_FORMAT_BF16);
 		for (size_t i = 0; (sparsity = mxfp_sparsity_pattern(i)) != NULL; i++) {

@@ -35,16 +35,18 @@ static bool both_are_blocks(const struct multiplication *x)
 	return is_block(multiply_a_format(x)) && is_block(x->w.matrix.format);
 }
 
-bool multiply_is_exact(const struct multiplication *x)
+enum mxfp_acc multiply_acc(const struct multiplication *x)
 {
-	return x->options.acc == MXFP_ACC_EXACT && both_are_blocks(x);
+	return x->options.acc != MXFP_ACC_EXACT || both_are_blocks(x) ? x->options.acc : MXFP_ACC_CHAIN;
 }
 
 unsigned multiply_pass(const struct multiplication *x)
 {
-	enum { FOUR_PRODUCTS = 4 }; /* that an element of the array sums, of block formats only */
+	enum { WHOLE_ARRAY = 512, FOUR_PRODUCTS = 4 }; /* that an element of the array sums, of block formats only */
+	const bool machine = multiply_acc(x) != MXFP_ACC_EXACT && multiply_acc(x) != MXFP_ACC_CHAIN;
+	const unsigned pass = x->options.pass_k != 0 || machine ? x->options.pass_k : WHOLE_ARRAY;
 
-	return both_are_blocks(x) ? x->options.pass_k : x->options.pass_k / FOUR_PRODUCTS;
+	return both_are_blocks(x) || machine ? pass : pass / FOUR_PRODUCTS;
 }
 
 static size_t c_width(const struct multiplication *x)
@@ -136,6 +138,19 @@ int multiply_read_given(struct multiplication *x, const char *text, struct error
 	return read_exactly(x, x->c, x->c_format, text, x->m, error);
 }
 
+int multiply_check(const struct multiplication *x, struct error *error)
+{
+	const struct mxfp_result result = mxfp_to_numbers(x->c_format, x->c);
+	const struct mxfp_product product = {.size = sizeof product, .c = &result, .a = &x->a.matrix, .w = &x->w.matrix};
+	size_t bytes;
+
+	if (mxfp_gemm_workspace_size(&bytes, &product, 1, &x->options, NULL) != MXFP_ERR_FORMAT)
+		return EXIT_OK;
+	return fail(error, EXIT_INPUT, "gemm: --acc %s does not take %s times %s; mxfp-gemm(1) says what it takes",
+	            mxfp_option_name(MXFP_OPTION_ACC, (int)x->options.acc), mxfp_format_get_info(multiply_a_format(x))->name,
+	            mxfp_format_get_info(x->w.matrix.format)->name);
+}
+
 /* C by the kernels of a tier; NULL: of the one in use. */
 static int multiply_on(struct multiplication *x, const char *isa, void *c, struct error *error)
 {
@@ -212,7 +227,7 @@ static int write_safetensors(const struct multiplication *x, const char *path, s
 	struct metadata metadata[] = {
 		{"mxfp.gemm.a", mxfp_format_get_info(multiply_a_format(x))->name},
 		{"mxfp.gemm.w", mxfp_format_get_info(x->w.matrix.format)->name},
-		{"mxfp.gemm.acc", multiply_is_exact(x) ? "exact" : "chain"},
+		{"mxfp.gemm.acc", mxfp_option_name(MXFP_OPTION_ACC, (int)multiply_acc(x))},
 		{"mxfp.gemm.pass", pass},
 	};
 	struct tensor tensor = {

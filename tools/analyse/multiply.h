@@ -41,10 +41,13 @@ int multiply_read_given(struct multiplication *x, const char *text, struct error
    differs. EXIT_MEMORY. */
 int multiply_run(struct multiplication *x, bool checks, struct error *error);
 
-/* Whether the rule of exact block sums applied; otherwise the chain did. */
-bool multiply_is_exact(const struct multiplication *x);
+/* EXIT_INPUT if products of these formats cannot be summed as options.acc says. */
+int multiply_check(const struct multiplication *x, struct error *error);
 
-/* Elements of K after which C = C + P. */
+/* How products are summed. */
+enum mxfp_acc multiply_acc(const struct multiplication *x);
+
+/* Elements of K after which C = C + P; 0: a machine sums from C on. */
 unsigned multiply_pass(const struct multiplication *x);
 
 /* Whether A is quantized in the call, and the format that A has in the product. */

@@ -65,8 +65,9 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE", "how NVFP4 scales of A and W are computed", &s->recipe},
 		{"transpose-a", 0, OPTION_FLAG, NULL, "A is stored transposed, with K rows", &s->transpose_a},
 		{"transpose-w", 0, OPTION_FLAG, NULL, "W is stored transposed, with K rows", &s->transpose_w},
-		{"acc", 0, OPTION_ACC, "SUMS", "how products of two block formats are summed", &s->acc},
-		{"pass-k", 0, OPTION_UNSIGNED, "N", "elements of K per pass: 512, 256 or 128", &s->pass_k},
+		{"acc", 0, OPTION_ACC, "SUMS", "how products are summed: as here, or as on a machine", &s->acc},
+		{"pass-k", 0, OPTION_UNSIGNED, "N", "elements of K per pass: 512 (default, for a machine none), "
+		 "256 or 128", &s->pass_k},
 		{"c-format", 0, OPTION_ELEMENT, "f32|bf16", "format of C", &s->c_format},
 		{"psum", 0, OPTION_ELEMENT, "f32|bf16", "format to which C is rounded after each pass", &s->psum},
 		{"psum-round", 0, OPTION_ROUND, "rne|sr", "rounding mode for --psum", &s->psum_round},
@@ -97,7 +98,7 @@ static int check(const struct settings *s, struct error *error)
 		return fail(error, EXIT_USAGE, "gemm: no output given; -o OUT names a file");
 	if (suffix_stem(s->out, ".npy") == 0 && suffix_stem(s->out, ".safetensors") == 0)
 		return fail(error, EXIT_USAGE, "%s: the name tells no form; end it with .npy or .safetensors", s->out);
-	if (s->pass_k != 512 && s->pass_k != 256 && s->pass_k != 128)
+	if (s->pass_k != OPTION_UNSIGNED_NONE && s->pass_k != 512 && s->pass_k != 256 && s->pass_k != 128)
 		return fail(error, EXIT_USAGE, "gemm: --pass-k %llu: give 512, 256 or 128",
 		            (unsigned long long)s->pass_k);
 	return EXIT_OK;
@@ -139,6 +140,9 @@ static int quantize_w(struct multiplication *x, const struct settings *s, struct
 
 	if (s->w_format == OPTION_FORMAT_NONE)
 		return EXIT_OK;
+	if (x->w.matrix.format == MXFP_FORMAT_E4M3 || x->w.matrix.format == MXFP_FORMAT_E5M2)
+		return fail(error, EXIT_USAGE, "%s: is %s; leave --w-format out", s->operands[1],
+		            mxfp_format_get_info(x->w.matrix.format)->name);
 	if (is_block(x->w.matrix.format))
 		return fail(error, EXIT_USAGE, "%s: is quantized already, to %s; leave --w-format out", s->operands[1],
 		            mxfp_format_get_info(x->w.matrix.format)->name);
@@ -151,11 +155,12 @@ static int check_matrices_used(const struct multiplication *x, struct error *err
 	const bool a_has_recipe = mxfp_format_get_info(multiply_a_format(x))->tensor_scale;
 	const bool w_has_recipe = mxfp_format_get_info(x->w.matrix.format)->tensor_scale;
 	const bool a_quantized = multiply_quantizes_a(x);
+	const bool blocks = is_block(multiply_a_format(x)) && is_block(x->w.matrix.format);
 	const struct option_use uses[] = {
 		{"a-rule", a_quantized && !a_has_recipe, "an A that is quantized here, to an MX format"},
 		{"nvfp4-recipe", (a_quantized && a_has_recipe) || (x->w.on_the_fly && w_has_recipe),
 		 "a matrix that is quantized here, to nvfp4"},
-		{"acc", is_block(multiply_a_format(x)) && is_block(x->w.matrix.format), "two block formats"},
+		{"acc", multiply_acc(x) == x->options.acc && (x->options.acc != MXFP_ACC_CHAIN || blocks), "two block formats"},
 		{NULL, true, NULL},
 	};
 
@@ -178,6 +183,8 @@ static int read_inputs(struct multiplication *x, const struct settings *s, struc
 		code = choose_a_format(x, s, error);
 	if (code == EXIT_OK)
 		code = check_matrices_used(x, error);
+	if (code == EXIT_OK)
+		code = multiply_check(x, error);
 	if (code == EXIT_OK && s->bias != NULL)
 		code = multiply_read_bias(x, s->bias, error);
 	if (code == EXIT_OK && s->accumulate != NULL)
@@ -217,15 +224,15 @@ static const char *rule_of(const struct settings *s, enum mxfp_format format, in
 static void print_text(const struct multiplication *x, const struct settings *s)
 {
 	enum mxfp_format a = multiply_a_format(x), w = x->w.matrix.format;
-	bool exact = multiply_is_exact(x);
 
 	print_matrix('A', &x->a, a, multiply_quantizes_a(x) ? rule_of(s, a, s->a_rule) : NULL);
 	print_matrix('W', &x->w, w, x->w.on_the_fly ? rule_of(s, w, s->rule) : NULL);
 	printf("C: ");
 	print_printable(stdout, s->out);
 	printf(", %zu x %zu, %s\n", x->m, x->n, mxfp_format_get_info(s->c_format)->name);
-	printf("sums: %s, passes of %u", choice_name(OPTION_ACC, exact ? MXFP_ACC_EXACT : MXFP_ACC_CHAIN),
-	       multiply_pass(x));
+	printf("sums: %s", choice_name(OPTION_ACC, (int)multiply_acc(x)));
+	if (multiply_pass(x) != 0)
+		printf(", passes of %u", multiply_pass(x));
 	if (s->psum != MXFP_FORMAT_F32)
 		printf(", psum %s (%s)", mxfp_format_get_info(s->psum)->name, choice_name(OPTION_ROUND, s->psum_round));
 	printf("\n%.3g ms, %.4g GFLOP/s\n", 1e3 * x->seconds, gflops(x));
@@ -250,9 +257,9 @@ static int print_json(const struct multiplication *x, const struct settings *s, 
 	enum mxfp_format a = multiply_a_format(x), w = x->w.matrix.format;
 	const char *a_rule = multiply_quantizes_a(x) ? rule_of(s, a, s->a_rule) : NULL;
 	const char *w_rule = x->w.on_the_fly ? rule_of(s, w, s->rule) : NULL;
-	bool exact = multiply_is_exact(x), rounds = s->psum != MXFP_FORMAT_F32;
+	bool rounds = s->psum != MXFP_FORMAT_F32;
 	json_t *sums = json_pack("{s:s, s:i, s:s, s:s?, s:I}", "rule",
-	                         choice_name(OPTION_ACC, exact ? MXFP_ACC_EXACT : MXFP_ACC_CHAIN), "pass",
+	                         choice_name(OPTION_ACC, (int)multiply_acc(x)), "pass",
 	                         (int)multiply_pass(x), "psum", mxfp_format_get_info(s->psum)->name, "psum_round",
 	                         rounds ? choice_name(OPTION_ROUND, s->psum_round) : NULL, "seed", (json_int_t)s->seed);
 
@@ -305,7 +312,7 @@ static int run(int argc, char **argv, struct error *error)
 		.psum = MXFP_FORMAT_F32,
 		.a_rule = MXFP_RULE_RCEIL,
 		.recipe = (int)layouts[0]->recipe,
-		.pass_k = 512,
+		.pass_k = OPTION_UNSIGNED_NONE,
 	};
 
 	const enum parsed parsed = parse(argc, argv, &s, error);
@@ -321,7 +328,7 @@ static int run(int argc, char **argv, struct error *error)
 	struct multiplication x = {.out = s.out, .c_format = s.c_format, .threads = s.threads, .options = {
 		.size = sizeof x.options,
 		.acc = (enum mxfp_acc)s.acc,
-		.pass_k = (unsigned)s.pass_k,
+		.pass_k = s.pass_k != OPTION_UNSIGNED_NONE ? (unsigned)s.pass_k : 0,
 		.psum = s.psum,
 		.psum_round = (enum mxfp_round)s.psum_round,
 		.seed = s.seed,

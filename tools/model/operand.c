@@ -104,7 +104,10 @@ static int read_numbers(struct operand *operand, const struct file *file, enum o
 	const struct dtype_info *info = dtype_info(tensor->dtype);
 	uint64_t rows, cols;
 
-	if (tensor->dtype != DTYPE_F32 && tensor->dtype != DTYPE_BF16 && tensor->dtype != DTYPE_F16)
+	const bool fp8 = tensor->dtype == DTYPE_F8_E4M3 || tensor->dtype == DTYPE_F8_E5M2; /* which some products take */
+
+	if (tensor->dtype != DTYPE_F32 && tensor->dtype != DTYPE_BF16 && tensor->dtype != DTYPE_F16 &&
+	    (!fp8 || order == OPERAND_ROWS))
 		return fail_tensor(error, file->path, tensor->name, "is %s; F32, BF16 and F16 are %s, and what mxfp "
 		                   "quantize wrote", info->name, done);
 	tensor_matrix(tensor, &rows, &cols);
