@@ -17,7 +17,7 @@ report() {
 }
 
 folders=()
-for folder in include lib ref simd tools tests fuzz bench examples doc scripts; do
+for folder in include lib ref simd tools tests fuzz bench examples conformance doc scripts; do
 	[ ! -d "$folder" ] || folders+=("$folder")
 done
 mapfile -t code < <(find "${folders[@]}" -name '*.[ch]' -o -name '*.def' | sort)
