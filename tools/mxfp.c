@@ -29,14 +29,13 @@ static int print_commands(void)
 {
 	const char *group = "";
 
-	printf("Usage: mxfp [--isa TIER] COMMAND [options]; bit-exact low-precision numbers\n");
+	printf("Usage: mxfp [--isa TIER] COMMAND [options], mxfp help COMMAND, mxfp --version\n");
 	for (const struct command_row *row = command_rows; row->group != NULL || row->command != NULL; row++) {
 		if (row->command != NULL)
 			printf("%s%-8s%s%-13s%s\n", color_begin(stdout, COLOR_HEADING), group, color_end(stdout),
 			       row->command->name, row->command->summary);
 		group = row->group != NULL ? row->group : "";
 	}
-	puts("help COMMAND, --version; exit: 1 check failed, 2 usage, 3 input, 4 I/O, 5 memory");
 	return EXIT_OK;
 }
 

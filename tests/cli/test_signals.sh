@@ -207,6 +207,7 @@ case_of() {
 		to=$work/full
 		both waits info
 		;;
+	conform) both waits conform "sleep 60" ;;
 	completion)
 		to=$work/full
 		both waits completion bash

@@ -7,7 +7,7 @@ cd "${srcdir:-$(dirname "$0")/../..}"
 
 kinds='c|cc|h|def|map|py|sh|shlib|awk|js|css|html|bash|fish|zsh'
 folders=()
-for folder in include lib ref simd tools bench tests fuzz examples scripts doc python; do
+for folder in include lib ref simd tools bench tests fuzz examples conformance scripts doc python; do
 	[ ! -d "$folder" ] || folders+=("$folder")
 done
 mapfile -t made < <(sed -n 's/^nodist_[A-Za-z_]* *+*= *//p' ./*/Makefile.inc | tr ' ' '\n' | sed 's/^%D%.//')

@@ -17,7 +17,7 @@ report() {
 }
 
 folders=()
-for folder in include lib ref simd tools tests fuzz bench examples doc scripts python; do
+for folder in include lib ref simd tools tests fuzz bench examples conformance doc scripts python; do
 	[ ! -d "$folder" ] || folders+=("$folder")
 done
 # What pip builds in python/ is no source.

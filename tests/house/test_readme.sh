@@ -22,6 +22,7 @@ mkdir "$dir/top" "$dir/top/examples" "$dir/top/demo" "$dir/shown" "$dir/printed"
 ln -s "$source"/examples/* "$dir/top/examples"
 ln -sf "$build"/examples/{charlm_inputs,charlm_loss,gemm} "$dir/top/examples"
 ln -s "$build" "$dir/top/build-demo"
+ln -s "$source/conformance" "$dir/top"
 
 # Extract a script of all commands, the expected output of each, and the indented lines of blocks without commands. Blank
 # lines at the end of a block do not belong to it.

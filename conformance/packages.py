@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: MIT
+"""
+Packages that answer mxfp conform: mxfp conform 'python3 packages.py ml_dtypes'. PACKAGE is ml_dtypes, numpy, torch, gfloat,
+gguf, ggml, onnxruntime, mlx, torchao or compressed-tensors. What a package cannot be asked is not supported.
+"""
+import importlib.metadata
+import json
+import os
+import sys
+
+import numpy as np
+
+# Some packages print on standard output when they are loaded.
+stdin, stdout = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+os.dup2(2, 1)
+
+
+def f32(data):
+    return np.frombuffer(data, "<f4")
+
+
+def of_ml_dtypes():
+    import ml_dtypes
+
+    types = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2, "e2m1": ml_dtypes.float4_e2m1fn,
+             "e2m3": ml_dtypes.float6_e2m3fn, "e3m2": ml_dtypes.float6_e3m2fn, "e8m0": ml_dtypes.float8_e8m0fnu,
+             "e4m3ieee": ml_dtypes.float8_e4m3, "e3m4": ml_dtypes.float8_e3m4, "bf16": ml_dtypes.bfloat16}
+    # A cast has no mode: to nearest, and past the largest to what a format has for it.
+    modes = ("rne", "ovf")
+
+    def cast(q, data):
+        return f32(data).astype(types[q["to"]]).tobytes()
+
+    def decode(q, data):
+        return np.frombuffer(data, types[q["from"]]).astype("<f4").tobytes()
+
+    return ml_dtypes.__version__, types, modes, {"cast": cast, "decode": decode}
+
+
+def of_numpy():
+    types = {"f16": "<f2"}
+
+    def cast(q, data):
+        return f32(data).astype("<f2").tobytes()
+
+    def decode(q, data):
+        return np.frombuffer(data, "<f2").astype("<f4").tobytes()
+
+    return np.__version__, types, ("rne", "ovf"), {"cast": cast, "decode": decode}
+
+
+def of_torch():
+    import torch
+
+    types = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "e8m0": torch.float8_e8m0fnu, "bf16": torch.bfloat16,
+             "f16": torch.float16}
+
+    def tensor(data, dtype):
+        return torch.frombuffer(bytearray(data), dtype=torch.uint8).view(dtype)
+
+    def cast(q, data):
+        return tensor(data, torch.float32).to(types[q["to"]]).view(torch.uint8).numpy().tobytes()
+
+    def decode(q, data):
+        return tensor(data, types[q["from"]]).to(torch.float32).numpy().tobytes()
+
+    # Past the largest e4m3 saturates, and e5m2 and e8m0 overflow.
+    return torch.__version__, types, ("rne", {"e4m3": "sat"}), {"cast": cast, "decode": decode}
+
+
+def of_onnxruntime():
+    import onnx
+    import onnxruntime
+    from onnx import TensorProto, helper
+
+    types = {"e4m3": TensorProto.FLOAT8E4M3FN, "e5m2": TensorProto.FLOAT8E5M2, "f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
+    sessions = {}
+
+    def session(to, saturate):
+        if (to, saturate) not in sessions:
+            attributes = {"saturate": saturate} if to in ("e4m3", "e5m2") else {}
+            node = helper.make_node("Cast", ["x"], ["y"], to=types[to], **attributes)
+            graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None])],
+                                      [helper.make_tensor_value_info("y", types[to], [None])])
+            model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+            sessions[to, saturate] = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        return sessions[to, saturate]
+
+    def cast(q, data):
+        run = session(q["to"], int(q.get("overflow") == "sat"))
+        x = onnxruntime.OrtValue.ortvalue_from_numpy(f32(data).copy())
+        y = run.run_with_ort_values(["y"], {"x": x})[0]
+        import ctypes
+
+        n = len(data) // 4 * (1 if q["to"] in ("e4m3", "e5m2") else 2)
+        return ctypes.string_at(y._ortvalue.data_ptr(), n)
+
+    return onnxruntime.__version__, types, ("rne", None), {"cast": cast}
+
+
+def of_gfloat():
+    import gfloat
+    from gfloat import RoundMode, formats, round_ndarray, decode_ndarray, encode_ndarray
+
+    types = {"e4m3": formats.format_info_ocp_e4m3, "e5m2": formats.format_info_ocp_e5m2, "e2m1": formats.format_info_ocp_e2m1,
+             "e2m3": formats.format_info_ocp_e2m3, "e3m2": formats.format_info_ocp_e3m2, "bf16": formats.format_info_bfloat16,
+             "f16": formats.format_info_binary16, "int8": formats.format_info_ocp_int8, "e8m0": formats.format_info_ocp_e8m0}
+    rounds = {"rne": RoundMode.TiesToEven, "rna": RoundMode.TiesToAway, "rtz": RoundMode.TowardZero, "rtp": RoundMode.TowardPositive,
+              "rtn": RoundMode.TowardNegative}
+
+    def word(name):
+        return "<u2" if name in ("bf16", "f16") else "u1"
+
+    def cast(q, data):
+        x, f = f32(data).astype(np.float64), types[q["to"]]
+        if q["round"] not in rounds or q["to"] in ("e8m0", "int8"):
+            return None
+        if not f.num_nans:
+            x = np.nan_to_num(x, nan=0.0, posinf=np.inf, neginf=-np.inf)
+        y = round_ndarray(f, x, rounds[q["round"]], sat=q.get("overflow") == "sat" or not f.num_nans)
+        return encode_ndarray(f, y).astype(word(q["to"])).tobytes()
+
+    def decode(q, data):
+        return decode_ndarray(types[q["from"]], np.frombuffer(data, word(q["from"])).astype(np.int64)).astype("<f4").tobytes()
+
+    return importlib.metadata.version("gfloat"), types, (None, None), {"cast": cast, "decode": decode}
+
+
+def of_gguf():
+    import gguf
+    from gguf import GGMLQuantizationType as kind, quants
+
+    def mx(q, data):
+        if q["format"] != "mxfp4" or q["rule"] != "floor" or q["round"] != "rhz":
+            return None
+        blocks = quants.quantize(f32(data).reshape(-1, 32), kind.MXFP4)
+        return blocks[:, 1:].tobytes() + blocks[:, 0].tobytes()
+
+    def mx_decode(q, data):
+        if q["format"] != "mxfp4":
+            return None
+        n = q["n"]
+        codes, scales = np.frombuffer(data[: 16 * n], np.uint8).reshape(n, 16), np.frombuffer(data[16 * n :], np.uint8)
+        blocks = np.concatenate([scales[:, None], codes], axis=1)
+        return quants.dequantize(blocks, kind.MXFP4).astype("<f4").tobytes()
+
+    return importlib.metadata.version("gguf"), {}, (None, None), {"mx": mx, "mx-decode": mx_decode}
+
+
+def of_mlx():
+    import mlx.core as mx
+
+    formats = {"mxfp4": ("mxfp4", 4), "mxfp8-e4m3": ("mxfp8", 8)}
+
+    def quantize(q, data):
+        if q["format"] not in formats or q["rule"] != "rceil" or q["round"] != "rne":
+            return None
+        mode, bits = formats[q["format"]]
+        codes, scales = mx.quantize(mx.array(f32(data).reshape(-1, 32)), group_size=32, bits=bits, mode=mode)
+        return np.array(codes).tobytes() + np.array(scales).tobytes()
+
+    def dequantize(q, data):
+        if q["format"] not in formats:
+            return None
+        mode, bits = formats[q["format"]]
+        n = q["n"] * 32 * bits // 8
+        codes = mx.array(np.frombuffer(data[:n], "<u4").reshape(q["n"], -1))
+        scales = mx.array(np.frombuffer(data[n:], np.uint8).reshape(q["n"], 1))
+        return np.array(mx.dequantize(codes, scales, group_size=32, bits=bits, mode=mode, dtype=mx.float32)).tobytes()
+
+    return importlib.metadata.version("mlx"), {}, (None, None), {"mx": quantize, "mx-decode": dequantize}
+
+
+def of_ggml():
+    """libggml by ctypes. Its order of codes is taken apart, so that only numbers are compared."""
+    import ctypes
+
+    ggml = ctypes.CDLL("libggml-base.so.0")
+    ggml.ggml_version.restype = ctypes.c_char_p
+
+    def call(function, source, target, n):
+        getattr(ggml, function)(source.ctypes.data_as(ctypes.c_void_p), target.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(n))
+
+    def paired(halves):
+        codes = np.concatenate([halves & 15, halves >> 4], axis=-1)
+        return codes[..., 0::2] | codes[..., 1::2] << 4
+
+    def mx(q, data):
+        if q["format"] != "mxfp4" or q["rule"] != "floor" or q["round"] != "rhz":
+            return None
+        x, blocks = f32(data).copy(), np.zeros((q["n"], 17), np.uint8)
+        call("quantize_row_mxfp4_ref", x, blocks, x.size)
+        return paired(blocks[:, 1:]).tobytes() + blocks[:, 0].tobytes()
+
+    def nvfp4(q, data):
+        if q["recipe"] != "ggml":
+            return None
+        n = q["n"]
+        x = np.zeros((-(-n // 4) * 4, 16), np.float32)  # four blocks share 36 bytes
+        x[:n] = f32(data).reshape(n, 16)
+        blocks = np.zeros((len(x) // 4, 36), np.uint8)
+        call("quantize_row_nvfp4_ref", x, blocks, x.size)
+        codes = paired(blocks[:, 4:].reshape(-1, 4, 8)).reshape(-1, 8)
+        return codes[:n].tobytes() + blocks[:, :4].reshape(-1)[:n].tobytes()
+
+    return ggml.ggml_version().decode(), {}, (None, None), {"mx": mx, "nvfp4": nvfp4}
+
+
+def of_torchao():
+    import torch
+    from torchao.prototype.mx_formats.config import ScaleCalculationMode
+    from torchao.prototype.mx_formats.mx_tensor import to_mx
+    from torchao.prototype.mx_formats.nvfp4_tensor import nvfp4_quantize, per_tensor_amax_to_scale
+
+    formats = {"mxfp4": torch.float4_e2m1fn_x2, "mxfp8-e4m3": torch.float8_e4m3fn, "mxfp8-e5m2": torch.float8_e5m2}
+
+    def tensor(data, cols):
+        return torch.from_numpy(f32(data).reshape(-1, cols).copy())
+
+    def number(bits):
+        return torch.from_numpy(np.array([bits], np.uint32).view(np.float32).copy())[0]
+
+    def mx(q, data):
+        mode = getattr(ScaleCalculationMode, q["rule"].upper(), None)
+        if q["format"] not in formats or mode is None or q["round"] != "rne":
+            return None
+        scales, codes = to_mx(tensor(data, 32), formats[q["format"]], 32, mode)
+        return codes.view(torch.uint8).numpy().tobytes() + scales.view(torch.uint8).numpy().tobytes()
+
+    def nvfp4_tensor(q, data):
+        if q["recipe"] != "torchao":
+            return None
+        return per_tensor_amax_to_scale(torch.from_numpy(f32(data).copy())).numpy().astype("<f4").tobytes()
+
+    def nvfp4(q, data):
+        if q["recipe"] not in ("torchao", "torchao-1") or q["round"] != "rne":
+            return None
+        scale = per_tensor_amax_to_scale(number(q["amax_bits"])) if q["recipe"] == "torchao" else None
+        scales, packed = nvfp4_quantize(tensor(data, 16), 16, scale)
+        return packed.view(torch.uint8).numpy().tobytes() + scales.view(torch.uint8).numpy().tobytes()
+
+    operations = {"mx": mx, "nvfp4-tensor": nvfp4_tensor, "nvfp4": nvfp4}
+    return importlib.metadata.version("torchao"), {}, (None, None), operations
+
+
+def of_compressed_tensors():
+    import torch
+    from compressed_tensors.compressors.nvfp4.helpers import quantize_and_pack_fp4
+    from compressed_tensors.quantization import QuantizationArgs
+    from compressed_tensors.quantization.utils.helpers import calculate_qparams, generate_gparam
+
+    arguments = QuantizationArgs(num_bits=4, type="float", strategy="tensor_group", group_size=16, symmetric=True,
+                                 scale_dtype=torch.float8_e4m3fn, zp_dtype=torch.float8_e4m3fn)
+
+    def global_scale(amax):
+        return generate_gparam(-amax.reshape(1), amax.reshape(1))
+
+    def nvfp4_tensor(q, data):
+        if q["recipe"] != "compressed-tensors":
+            return None
+        return b"".join(global_scale(x).numpy().astype("<f4").tobytes() for x in torch.from_numpy(f32(data).copy()))
+
+    def nvfp4(q, data):
+        if q["recipe"] != "compressed-tensors" or q["round"] != "rne":
+            return None
+        x = torch.from_numpy(f32(data).reshape(-1, 16).copy())
+        amax = torch.from_numpy(np.array([q["amax_bits"]], np.uint32).view(np.float32).copy())
+        scales, _ = calculate_qparams(x.amin(-1, keepdim=True), x.amax(-1, keepdim=True), arguments, global_scale(amax))
+        packed = quantize_and_pack_fp4(x, scales.float(), global_scale(amax), None, 16)
+        return packed.numpy().tobytes() + scales.to(torch.float8_e4m3fn).view(torch.uint8).numpy().tobytes()
+
+    return importlib.metadata.version("compressed_tensors"), {}, (None, None), {"nvfp4-tensor": nvfp4_tensor, "nvfp4": nvfp4}
+
+
+packages = {"ml_dtypes": of_ml_dtypes, "numpy": of_numpy, "torch": of_torch, "onnxruntime": of_onnxruntime, "gfloat": of_gfloat,
+            "gguf": of_gguf, "ggml": of_ggml, "mlx": of_mlx, "torchao": of_torchao, "compressed-tensors": of_compressed_tensors}
+name = sys.argv[1] if len(sys.argv) == 2 else ""
+if name not in packages:
+    sys.exit("usage: packages.py " + "|".join(packages))
+np.seterr(all="ignore")
+version, types, (round_, overflow), operations = packages[name]()
+
+
+def answer_of(q, data):
+    if q["op"] not in operations:
+        return None
+    if q["op"] in ("cast", "decode") and q.get("to", q.get("from")) not in types:
+        return None
+    if q["op"] == "cast" and round_ is not None and q["round"] != round_:
+        return None
+    if q["op"] == "cast" and overflow is not None:
+        mode = overflow.get(q["to"], "ovf") if isinstance(overflow, dict) else overflow
+        if q.get("overflow", mode) != mode:
+            return None
+    return operations[q["op"]](q, data)
+
+
+for line in stdin:
+    q = json.loads(line)
+    if q["op"] == "hello":
+        stdout.write(json.dumps({"version": 1, "name": f"{name} {version}", "batch": 65536}).encode() + b"\n")
+    else:
+        answer = answer_of(q, stdin.read(q["bytes"]))
+        stdout.write(b'{"unsupported":true}\n' if answer is None else b'{"bytes":%d}\n' % len(answer) + answer)
+    stdout.flush()

@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program that mxfp conform asks, with none of the library's code: right in what it supports, or with a fault that argv[1]
+ * names. The faults are those that people reported of other programs, made again; test_conform.sh has where.
+ */
+#include <float.h>
+#include <math.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *fault = "";
+
+static bool is(const char *name)
+{
+	return strcmp(fault, name) == 0;
+}
+
+/* Formats: exponent and significand bits, bias, largest code, and whether Inf is there. */
+struct format {
+	const char *name;
+	int exponent_bits, significand_bits, bias, max, emax;
+	bool has_inf, has_nan;
+};
+
+static const struct format formats[] = {
+	{"e4m3", 4, 3, 7, 0x7E, 8, false, true}, {"e5m2", 5, 2, 15, 0x7B, 15, true, true},
+	{"e2m1", 2, 1, 1, 7, 2, false, false},   {"e2m3", 2, 3, 1, 0x1F, 2, false, false},
+	{"e3m2", 3, 2, 3, 0x1F, 4, false, false}, {"f16", 5, 10, 15, 0x7BFF, 15, true, true},
+	{"bf16", 8, 7, 127, 0x7F7F, 127, true, true},
+};
+
+static int bits_of(const struct format *f)
+{
+	return 1 + f->exponent_bits + f->significand_bits;
+}
+
+static const struct format *format_of(const char *name)
+{
+	for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
+		if (strcmp(formats[i].name, name) == 0)
+			return &formats[i];
+	return NULL;
+}
+
+static double magnitude_of(const struct format *f, int code)
+{
+	int field = code >> f->significand_bits, fraction = code & ((1 << f->significand_bits) - 1);
+
+	return field == 0 ? ldexp(fraction, 1 - f->bias - f->significand_bits) :
+	                    ldexp((1 << f->significand_bits) + fraction, field - f->bias - f->significand_bits);
+}
+
+static double decode(const struct format *f, int code)
+{
+	int sign = code >> (bits_of(f) - 1) & 1, magnitude = code & ((1 << (bits_of(f) - 1)) - 1);
+	double v = magnitude_of(f, magnitude);
+
+	if (is("top-exponent-special") && magnitude >> 3 == 15 && f->max == 0x7E)
+		v = magnitude == 0x78 ? INFINITY : NAN;
+	else if (is("fnuz-nan") && code == 0x80 && f->max == 0x7E)
+		v = NAN;
+	else if (magnitude > f->max && !is("nan-480") && !is("inf-65536"))
+		v = f->has_inf && magnitude == f->max + 1 ? INFINITY : NAN;
+	return sign ? -v : v;
+}
+
+/* A number to an integer in a rounding mode. */
+static double to_integer(double v, const char *round, bool negative)
+{
+	double low = floor(v), rest = v - low;
+
+	if (strcmp(round, "rtz") == 0)
+		return low;
+	if (strcmp(round, "rtp") == 0)
+		return negative ? low : ceil(v);
+	if (strcmp(round, "rtn") == 0)
+		return negative ? ceil(v) : low;
+	if (strcmp(round, "rna") == 0)
+		return rest >= 0.5 ? low + 1 : low;
+	if (strcmp(round, "rhz") == 0)
+		return rest > 0.5 ? low + 1 : low;
+	return rest > 0.5 || (rest == 0.5 && fmod(low, 2) == 1) ? low + 1 : low;
+}
+
+static int encode(const struct format *f, double x, const char *round, bool saturates)
+{
+	bool negative = signbit(x) != 0, wide = bits_of(f) > 8;
+	int sign = negative ? 1 << (bits_of(f) - 1) : 0, top = (1 << (bits_of(f) - 1)) - 1;
+	double v = fabs(x), largest = magnitude_of(f, f->max);
+
+	saturates = !f->has_nan || (saturates && !wide);
+	if (isnan(x))
+		return f->has_nan ? sign | (f->has_inf ? f->max + 1 + (1 << (f->significand_bits - 1)) : top) : f->max;
+	if (is("half-away") || is("saturates-early") || is("four-decisions"))
+		round = "rna";
+	if (is("truncates"))
+		round = "rtz";
+	if (is("never-saturates") && f->has_nan)
+		saturates = false;
+	if (is("through-f16") && f->max != 0x7BFF && !isinf(v)) {
+		const char *saved = fault;
+
+		fault = "";
+		v = decode(&formats[5], encode(&formats[5], v, "rne", false));
+		fault = saved;
+	}
+	if (is("four-decisions")) {
+		if (v < ldexp(1, 1 - f->bias) && v < 0x1p-15)
+			return 0;
+		if (v >= largest + ldexp(1, f->emax - f->significand_bits - 1))
+			return sign | 0x7C;
+	}
+	if (is("nan-512") && v >= 512 && v <= 57344)
+		return 0x7F;
+	if (is("saturates-early") && v >= ldexp(1, f->emax))
+		return sign | f->max;
+	if (isinf(v))
+		return sign | (saturates ? f->max : f->max + 1);
+	int exponent = v == 0 ? 1 - f->bias : ilogb(v);
+	if (exponent < 1 - f->bias)
+		exponent = 1 - f->bias;
+	if (is("binade-too-small") && v < ldexp(1, 1 - f->bias))
+		v /= 2;
+	double n = to_integer(ldexp(v, f->significand_bits - exponent), round, negative);
+	double code = n + ((double)(exponent - 1 + f->bias) * (1 << f->significand_bits));
+	if (is("loses-carry") && n == 2 << f->significand_bits)
+		code -= 1 << f->significand_bits;
+	if (is("binade-too-small") && f->max == 0x7E && code >= 8)
+		code -= fmod(code, 2);
+	if (code > f->max) {
+		bool toward_zero = strcmp(round, "rtz") == 0 || strcmp(round, negative ? "rtp" : "rtn") == 0;
+
+		if (is("overflow-any-mode") && v < largest + ldexp(1, f->emax - f->significand_bits))
+			return sign | f->max;
+		return sign | (saturates || (toward_zero && !is("overflow-any-mode")) ? f->max : f->max + 1);
+	}
+	if (is("four-decisions") && code == 0)
+		return 0;
+	return sign | (int)code;
+}
+
+/* The scale byte of an MX block, -1: this rule is not supported. */
+static int scale_of(const struct format *f, const char *rule, float amax)
+{
+	double largest = magnitude_of(f, f->max);
+	int exponent, s;
+
+	if (amax == 0)
+		return is("zero-block-nan") ? 0xFF : 0;
+	double m = 2 * frexp(amax, &exponent);
+	exponent--;
+	if (strcmp(rule, "floor") == 0)
+		s = exponent - f->emax;
+	else if (strcmp(rule, "ceil") == 0)
+		s = exponent - f->emax + (m > 1);
+	else if (strcmp(rule, "even") == 0)
+		s = exponent - f->emax + (m >= 2 - ldexp(1, -f->significand_bits - 1));
+	else if (strcmp(rule, "rceil") == 0)
+		s = exponent - f->emax + (ldexp(m, f->emax) > largest);
+	else
+		return -1;
+	if (is("quotient-exponent"))
+		s = amax / (float)largest < FLT_MIN ? -127 : ilogbf(amax / (float)largest);
+	if (is("log-nearest") && m != 1)
+		s = (int)floor(log2(amax / largest) + 0.5);
+	if (is("power-nearest"))
+		s = ilogb(amax / largest) + (amax / largest >= 1.5 * ldexp(1, ilogb(amax / largest)));
+	if (is("no-emax"))
+		s = exponent;
+	if (is("bias-125"))
+		s -= 2;
+	if (is("frexp") && ldexp(m, f->emax) == largest)
+		s++;
+	if (is("amax-bf16")) {
+		const char *saved = fault;
+
+		fault = "";
+		float rounded = (float)decode(&formats[6], encode(&formats[6], amax, "rne", false));
+		s = scale_of(f, rule, isinf(rounded) ? FLT_MAX : rounded) - 127;
+		fault = saved;
+	}
+	return s < -127 ? 0 : s > 127 ? 254 : s + 127;
+}
+
+static void pack(uint8_t *bytes, const uint8_t *codes, int n, int bits)
+{
+	memset(bytes, 0, (size_t)(n * bits / 8));
+	for (int i = 0; i < n * bits; i++)
+		bytes[i / 8] |= (uint8_t)((codes[i / bits] >> i % bits & 1) << i % 8);
+	if (is("high-first") && bits == 4)
+		for (int i = 0; i < n / 2; i++)
+			bytes[i] = (uint8_t)(bytes[i] << 4 | bytes[i] >> 4);
+}
+
+static void unpack(uint8_t *codes, const uint8_t *bytes, int n, int bits)
+{
+	for (int i = 0; i < n; i++) {
+		codes[i] = 0;
+		for (int b = 0; b < bits; b++)
+			codes[i] |= (uint8_t)((bytes[(i * bits + b) / 8] >> (i * bits + b) % 8 & 1) << b);
+		if (is("split-halves") && bits == 4)
+			codes[i] = i < n / 2 ? bytes[i] & 15 : bytes[i - n / 2] >> 4;
+	}
+}
+
+/* Requests. */
+
+static char line[4096];
+
+static const char *word(const char *key)
+{
+	static char words[4][64];
+	static int next;
+	char pattern[64], *at;
+
+	snprintf(pattern, sizeof pattern, "\"%s\":\"", key);
+	at = strstr(line, pattern);
+	if (at == NULL)
+		return "";
+	next = (next + 1) % 4;
+	snprintf(words[next], sizeof words[next], "%.*s", (int)strcspn(at + strlen(pattern), "\""), at + strlen(pattern));
+	return words[next];
+}
+
+static long number(const char *key)
+{
+	char pattern[64], *at;
+
+	snprintf(pattern, sizeof pattern, "\"%s\":", key);
+	at = strstr(line, pattern);
+	return at != NULL ? atol(at + strlen(pattern)) : 0;
+}
+
+static float float_at(const uint8_t *bytes)
+{
+	float x;
+
+	memcpy(&x, bytes, 4);
+	return x;
+}
+
+static float number_bits(const char *key)
+{
+	uint32_t bits = (uint32_t)strtoul(strstr(line, key) != NULL ? strchr(strstr(line, key), ':') + 1 : "0", NULL, 10);
+
+	return float_at((const uint8_t *)&bits);
+}
+
+static const struct format *element_of(const char *block)
+{
+	return strcmp(block, "mxfp4") == 0 ? &formats[2] : strcmp(block, "mxfp8-e4m3") == 0 ? &formats[0] :
+	       strcmp(block, "mxfp8-e5m2") == 0 ? &formats[1] : strcmp(block, "mxfp6-e2m3") == 0 ? &formats[3] :
+	       strcmp(block, "mxfp6-e3m2") == 0 ? &formats[4] : NULL;
+}
+
+static uint8_t *out;
+
+static void put_float(long i, double x)
+{
+	float y = (float)x;
+
+	memcpy(out + 4 * i, &y, 4);
+}
+
+/* Each answers n items and returns how many bytes that is, or -1 if it is not supported. */
+
+static long cast(const uint8_t *in, long n)
+{
+	const struct format *f = format_of(word("to"));
+	const char *round = word("round");
+	bool saturates = strcmp(word("overflow"), "ovf") != 0;
+
+	if (f == NULL || (strcmp(round, "sr") == 0 && !is("not-random")))
+		return -1;
+	for (long i = 0; i < n; i++) {
+		uint32_t bits;
+		int code = encode(f, (double)float_at(in + 4 * i), round, saturates);
+
+		memcpy(&bits, in + 4 * i, 4);
+		if (bits_of(f) > 8) {
+			if (isnan(float_at(in + 4 * i))) /* the payload is kept */
+				code = (int)(bits >> 16 & 0x8000) | (f->max + 1) | 1 << (f->significand_bits - 1) | (int)((bits & 0x7FFFFF) >> (23 - f->significand_bits));
+			out[2 * i] = (uint8_t)code;
+			out[2 * i + 1] = (uint8_t)(code >> 8);
+		} else {
+			out[i] = (uint8_t)code;
+		}
+	}
+	return bits_of(f) > 8 ? 2 * n : n;
+}
+
+static long decode_all(const uint8_t *in, long n)
+{
+	const struct format *f = format_of(word("from"));
+
+	if (f == NULL)
+		return -1;
+	for (long i = 0; i < n; i++)
+		put_float(i, decode(f, bits_of(f) > 8 ? in[2 * i] | in[2 * i + 1] << 8 : in[i]));
+	return 4 * n;
+}
+
+static long scale(const uint8_t *in, long n)
+{
+	const struct format *f = element_of(word("format"));
+	const char *rule = word("rule");
+
+	if (f == NULL || scale_of(f, rule, 1) < 0)
+		return -1;
+	for (long i = 0; i < n; i++)
+		out[i] = (uint8_t)scale_of(f, rule, float_at(in + 4 * i));
+	return n;
+}
+
+static long mx(const uint8_t *in, long n)
+{
+	const struct format *f = element_of(word("format"));
+	const char *rule = word("rule"), *round = word("round");
+
+	if (f == NULL || scale_of(f, rule, 1) < 0)
+		return -1;
+	long bytes = 32 * bits_of(f) / 8;
+	for (long b = 0; b < n; b++) {
+		float amax = 0;
+		uint8_t codes[32] = {0};
+		bool odd = false;
+
+		for (int i = 0; i < 32; i++) {
+			float x = fabsf(float_at(in + 128 * b + 4 * i));
+
+			amax = x > amax ? x : amax;
+			odd |= !isfinite(x);
+		}
+		if (is("nan-dropped") && isfinite(amax))
+			odd = false;
+		int s = odd ? 0xFF : scale_of(f, rule, amax);
+		for (int i = 0; i < 32 && s != 0xFF; i++) {
+			float x = float_at(in + 128 * b + 4 * i);
+
+			codes[i] = (uint8_t)encode(f, isnan(x) ? 0.0 : ldexp((double)x, 127 - s), round, true);
+		}
+		pack(out + b * bytes, codes, 32, bits_of(f));
+		out[n * bytes + b] = (uint8_t)s;
+	}
+	return n * (bytes + 1);
+}
+
+static long mx_decode(const uint8_t *in, long n)
+{
+	const struct format *f = element_of(word("format"));
+
+	if (f == NULL)
+		return -1;
+	long bytes = 32 * bits_of(f) / 8;
+	for (long b = 0; b < n; b++) {
+		uint8_t codes[32];
+		int s = in[n * bytes + b];
+
+		unpack(codes, in + b * bytes, 32, bits_of(f));
+		for (int i = 0; i < 32; i++) {
+			float x = (float)decode(f, codes[i]);
+			double y = ldexp((double)x, s - 127);
+
+			if (is("scale-linear"))
+				y = (double)x * s;
+			else if (is("scale-added") && x != 0 && s != 255) {
+				uint32_t bits;
+
+				memcpy(&bits, &x, 4);
+				bits = (bits & 0x807FFFFF) | (((bits >> 23) + (uint32_t)s - 127) & 0xFF) << 23;
+				y = (double)float_at((const uint8_t *)&bits);
+			} else if (s == 255 && !is("scale-inf"))
+				y = NAN;
+			put_float(32 * b + i, y);
+		}
+	}
+	return 128 * n;
+}
+
+/* NVFP4 by the recipes te and modelopt-0.45, in binary32. */
+static long nvfp4(const uint8_t *in, long n)
+{
+	bool te = strcmp(word("recipe"), "te") == 0;
+	float amax_t = number_bits("amax_bits");
+	const struct format *e4m3 = &formats[0], *e2m1 = &formats[2];
+
+	if ((!te && strcmp(word("recipe"), "modelopt-0.45") != 0) || strcmp(word("round"), "rne") != 0)
+		return -1;
+	for (long b = 0; b < n; b++) {
+		float amax = 0, S = 2688 / amax_t, g = amax_t / 2688;
+		uint8_t codes[16] = {0};
+		bool odd = false;
+
+		for (int i = 0; i < 16; i++) {
+			float x = fabsf(float_at(in + 64 * b + 4 * i));
+
+			amax = x > amax ? x : amax;
+			odd |= !isfinite(x);
+		}
+		float u = te ? amax * (S * (1.0F / 6)) : amax / (6 * g);
+		if (!te)
+			u = u == 0 ? 1 : u < 0x1p-9F ? 0x1p-9F : u;
+		int s = odd ? 0x7F : encode(e4m3, (double)u, "rne", true);
+		if (is("zero-scale-nan") && amax == 0)
+			s = 0x7F;
+		float sf = (float)decode(e4m3, s);
+		for (int i = 0; i < 16 && !odd; i++) {
+			float x = float_at(in + 64 * b + 4 * i), reciprocal = 1 / (sf * (1 / S));
+			float y = te ? x * (reciprocal > FLT_MAX ? FLT_MAX : reciprocal) : x / (sf * g);
+
+			if (!te && y == 0)
+				y = 0;
+			codes[i] = (uint8_t)(isnan(y) ? 0 : encode(e2m1, (double)y, "rne", true));
+		}
+		pack(out + 8 * b, codes, 16, 4);
+		out[8 * n + b] = (uint8_t)s;
+	}
+	return 9 * n;
+}
+
+static long nvfp4_decode(const uint8_t *in, long n)
+{
+	float g = number_bits("scale_bits");
+	bool divides = strcmp(word("tensor_scale"), "divides") == 0;
+
+	if (is("not-inverted"))
+		divides = false;
+	for (long b = 0; b < n; b++) {
+		uint8_t codes[16];
+		int s = in[8 * n + b] & 0x7F;
+		float sf = (float)decode(&formats[0], s);
+
+		if (is("scale-exponent") && s != 0x7F)
+			sf = ldexpf(1, (s >> 3) - 7);
+		unpack(codes, in + 8 * b, 16, 4);
+		for (int i = 0; i < 16; i++) {
+			float x = (float)decode(&formats[2], codes[i]) * sf;
+
+			put_float(16 * b + i, (double)(divides ? x / g : x * g));
+		}
+	}
+	return 64 * n;
+}
+
+static long order(const uint8_t *in, long n, bool packs)
+{
+	int bits = (int)number("bits"), bytes = 32 * bits / 8;
+
+	for (long i = 0; i < n; i++)
+		packs ? pack(out + i * bytes, in + 32 * i, 32, bits) : unpack(out + 32 * i, in + i * bytes, 32, bits);
+	return packs ? n * bytes : 32 * n;
+}
+
+/* Two MX operands, summed by the chain. */
+static long dot(const uint8_t *in, long n)
+{
+	const struct format *f[2] = {element_of(word("a")), element_of(word("w"))};
+	long k = number("k"), bytes[2];
+	const uint8_t *codes[2], *scales[2];
+
+	if (f[0] == NULL || f[1] == NULL || strcmp(word("acc"), "chain") != 0)
+		return -1;
+	for (int side = 0; side < 2; side++) {
+		bytes[side] = k * bits_of(f[side]) / 8;
+		codes[side] = side == 0 ? in : scales[0] + n * (k / 32);
+		scales[side] = codes[side] + n * bytes[side];
+	}
+	for (long i = 0; i < n; i++) {
+		float total = 0, sum = 0;
+
+		for (long j = 0; j < k; j++) {
+			float x[2];
+
+			for (int side = 0; side < 2; side++) {
+				uint8_t block[32];
+				int s = scales[side][i * (k / 32) + j / 32];
+
+				unpack(block, codes[side] + i * bytes[side] + j / 32 * 4 * bits_of(f[side]), 32, bits_of(f[side]));
+				x[side] = s == 255 ? NAN : (float)ldexp(decode(f[side], block[j % 32]), s - 127);
+			}
+			sum = fmaf(x[0], x[1], sum);
+			if ((j % 512 == 511 && !is("one-pass")) || j == k - 1) {
+				total += sum;
+				sum = 0;
+			}
+		}
+		put_float(i, (double)total);
+	}
+	return 4 * n;
+}
+
+/* 2:4 alone. */
+static long prune(const uint8_t *in, long n)
+{
+	if (strcmp(word("sparsity"), "2:4") != 0)
+		return -1;
+	for (long g = 0; g < n; g++) {
+		uint32_t x[4];
+		int kept = 0, mask = 0;
+
+		memcpy(x, in + 16 * g, 16);
+		for (int i = 0; i < 4; i++) {
+			int before = 0;
+
+			for (int j = 0; j < 4; j++) {
+				uint32_t a = x[i] & 0x7FFFFFFF, b = x[j] & 0x7FFFFFFF;
+
+				before += b > a || (b == a && (is("last-of-equal") ? j > i : j < i));
+			}
+			mask |= (before < 2) << i;
+		}
+		out[g] = (uint8_t)mask;
+		for (int i = 0; i < 4; i++)
+			if (mask >> i & 1)
+				memcpy(out + n + 8 * g + 4 * kept++, &x[i], 4);
+	}
+	return 9 * n;
+}
+
+static long answer(const uint8_t *in, long n)
+{
+	const char *op = word("op");
+
+	return strcmp(op, "cast") == 0 ? cast(in, n) : strcmp(op, "decode") == 0 ? decode_all(in, n) :
+	       strcmp(op, "scale") == 0 ? scale(in, n) : strcmp(op, "mx") == 0 ? mx(in, n) :
+	       strcmp(op, "mx-decode") == 0 ? mx_decode(in, n) : strcmp(op, "nvfp4") == 0 ? nvfp4(in, n) :
+	       strcmp(op, "nvfp4-decode") == 0 ? nvfp4_decode(in, n) : strcmp(op, "pack") == 0 ? order(in, n, true) :
+	       strcmp(op, "unpack") == 0 ? order(in, n, false) : strcmp(op, "dot") == 0 ? dot(in, n) :
+	       strcmp(op, "prune") == 0 ? prune(in, n) : -1;
+}
+
+/* What a program may do in place of an answer. */
+static void misbehave(long n_bytes)
+{
+	if (is("dies"))
+		raise(SIGSEGV);
+	if (is("exits"))
+		exit(3);
+	if (is("sleeps"))
+		sleep(60);
+	if (is("babbles"))
+		puts("loading the model ...");
+	if (is("lies")) /* more bytes than it announces */
+		n_bytes += 8;
+	if (is("short")) {
+		printf("{\"bytes\":%ld}\n", n_bytes / 2);
+		n_bytes /= 2;
+	} else {
+		printf("{\"bytes\":%ld}\n", is("lies") ? n_bytes - 8 : n_bytes);
+	}
+	if (is("endless"))
+		for (;;)
+			fwrite(out, 1, 1, stdout);
+	fwrite(out, 1, (size_t)n_bytes, stdout);
+}
+
+int main(int argc, char **argv)
+{
+	fault = argc > 1 ? argv[1] : "";
+	if (is("silent"))
+		sleep(60);
+	if (is("no-line"))
+		for (int i = 0; i < 100000; i++)
+			putchar('x');
+	while (fgets(line, sizeof line, stdin) != NULL) {
+		long n_bytes = number("bytes"), n = number("n");
+		uint8_t *in = malloc((size_t)n_bytes + 1);
+
+		out = calloc((size_t)n * 160 + 64, 1);
+		if (in == NULL || out == NULL || (is("deaf") && n > 0 && sleep(60) == 0) || fread(in, 1, (size_t)n_bytes, stdin) != (size_t)n_bytes)
+			return 1;
+		if (strcmp(word("op"), "hello") == 0) {
+			printf("{\"version\":%d,\"name\":\"test%s%s\",\"batch\":%d}\n", is("version-2") ? 2 : 1, *fault != '\0' ? " " : "", fault,
+			       is("") ? 1000 : 65536);
+		} else {
+			n_bytes = answer(in, n);
+			if (n_bytes < 0)
+				puts("{\"unsupported\":true}");
+			else
+				misbehave(n_bytes);
+		}
+		fflush(stdout);
+		free(in);
+		free(out);
+	}
+	if (is("stays"))
+		sleep(60);
+	return is("fails-at-end") ? 1 : 0;
+}

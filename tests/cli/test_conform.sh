@@ -1,0 +1,139 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# mxfp conform: programs with faults that people reported of others are caught, and the fault is named; right ones are not
+# accused, whatever the seed; programs that misbehave get a clear error, in time.
+. "${srcdir:-.}/tests/cli/cli.shlib"
+program=$work/program
+# shellcheck disable=SC2086 # CC may contain options
+${CC:-cc} -std=gnu11 -O2 -o "$program" "${srcdir:-.}/tests/cli/conform_program.c" -lm || { echo "no C compiler"; exit 77; }
+
+# Right programs: one that shares no code with the library, with three seeds; the library with the kernels of this machine.
+for seed in 0 1 2; do
+	exits 0 "" conform "$program" --quick --seed $seed
+	has "a right program, seed $seed" "$(cat "$work/out")" "| cast         |    54 |      0 |"
+done
+exits 0 "" conform "$program" --only 'cast e4m3' --only scale
+library=$work/library
+# shellcheck disable=SC2086 # CC may contain options
+if ${CC:-cc} -std=c11 -O2 -I "${srcdir:-.}/include" -o "$library" "${srcdir:-.}/conformance/library.c" .libs/libmxfp-all.a -lm -lpthread \
+	2>/dev/null; then
+	exits 0 "" conform "$library" --quick --seed 3
+	same "operations in which the library differs, or that it does not support" "pack unpack " \
+		"$(awk -F'|' 'NF == 7 && $4 + $5 > 0 { print $2 }' "$work/out" | tr -s ' \n' ' ' | sed 's/^ //')"
+fi
+
+# The same in files: what a program answered, then what was put beside it.
+if command -v python3 >/dev/null; then
+	files="python3 ${srcdir:-.}/conformance/files.py"
+	exits 0 "" conform "$files save $work/saved $program" --only 'mx mxfp4'
+	for file in "$work"/saved/*.out; do
+		cp "$file" "${file%.out}.got"
+	done
+	exits 0 "" conform "$files read $work/saved" --only 'mx mxfp4'
+	has "answers in files" "$(cat "$work/out")" "| mx        |     7 |      0 |             6 |"
+	printf '\377' | dd of="$work/saved/mx_mxfp4_floor_rne.got" bs=1 conv=notrunc 2>/dev/null
+	exits 1 "in 1 of 7 questions" conform "$files read $work/saved" --only 'mx mxfp4'
+fi
+
+# Rows: FAULT, WORDS, WHAT IS NAMED, and what else: its first 12 letters, with tabs between. The thread is where such a program was reported.
+n=0
+while IFS='	' read -r fault words named more; do
+	more=$(printf '%s' "$more" | tr '\t' '|')
+	case $fault in '' | '#'*) continue ;; esac
+	n=$((n + 1))
+	exits 1 "answers differ" conform "$program $fault" --quick --only "$words"
+	matches=$(sed -n '/^The answers match instead:/,$p' "$work/out")
+	has "$fault" "$matches" "$named"
+	same "$fault: what else is named" "$(printf '%s' "$more" | sed '/./s/|/\n/g')" "$(printf '%s\n' "$matches" | sed 1d | grep -vF -e "$named" | sed 's/^- //; s/\(.\{12\}\).*/\1/' | sort)"
+done <<END_OF_FAULTS
+# ucb-bar/saturn-vectors#101: NaN for finite numbers from 512 to 57344, and overflow that ignores the rounding mode
+nan-512	cast e4m3 rne sat	NaN for finite numbers of an exponent above the largest's
+overflow-any-mode	cast e4m3 rtz ovf	overflow ignores the rounding mode
+# sgl-project/sglang#40581: 256 to 448 saturate, and ties go away from zero
+saturates-early	cast e4m3 rne sat	the top exponent saturates	rna: to near
+# ml-explore/mlx#4135: NaN decoded as 480
+nan-480	decode e4m3	codes of NaN and Inf decoded as numbers
+# google/XNNPACK#10460: the top exponent as Inf and NaN
+top-exponent-special	decode e4m3	the top exponent decoded as Inf and NaN
+# intel/intel-xpu-backend-for-triton#7772: Inf of e5m2 decoded as 65536
+inf-65536	decode e5m2	codes of NaN and Inf decoded as numbers
+# ROCm/rocm-libraries#5792: 80 taken for NaN, as in FNUZ
+fnuz-nan	decode e4m3	the FNUZ format
+# ahrefs/ocannl#646: ties away from zero, subnormal codes flushed, no -0, Inf for what is too large
+four-decisions	cast e5m2 rne sat	rna: to nearest	+0 for -0 an	numbers belo	ovf: they be
+# tenstorrent/tt-metal#51971: subnormal codes a binade too small, the last bit of e4m3 cut
+binade-too-small	cast e4m3 rne sat	a binade too small	the last bit
+# ROCm/aiter#3992: ties of e2m1 away from zero
+half-away	cast e2m1 rne	rna: to nearest, ties away from zero
+# scott-griffiths/bitstring#342: e4m3 cut
+truncates	cast e4m3 rne sat	rtz: toward zero
+# triton-lang/triton#10846: through f16
+through-f16	cast e4m3 rne sat	numbers rounded to f16 first
+# triton-lang/triton#9808: a carry out of the significand is lost
+loses-carry	cast e4m3 rne sat	a carry out of the significand is lost
+# uxlfoundation/oneDNN#3675: NaN for what is too large
+never-saturates	cast e4m3 rne sat	ovf: they become Inf, or NaN
+# vllm-project/vllm#43557: the exponent of amax / 6
+quotient-exponent	scale mxfp4 floor	the exponent of amax / largest, rounded down
+# ml-explore/mlx#4353: the nearest power, by logarithm
+log-nearest	scale mxfp8-e4m3 rceil	log-nearest
+# ROCm/FlyDSL#590: the nearest power, where even is meant
+power-nearest	scale mxfp6-e2m3 even	rne: amax / max to the nearest power of two
+# vllm-project/vllm#53110: emax not subtracted
+no-emax	scale mxfp8-e4m3 floor	emax not subtracted
+# vllm-project/compressed-tensors#538: a bias of 125
+bias-125	scale mxfp4 floor	scale bytes with a bias of 125
+# microsoft/onnxruntime#32122: frexp() is one more for a power of two
+frexp	scale mxfp4 rceil	one too high where amax is exactly the largest
+# pytorch/ao#4725: amax rounded to bf16
+amax-bf16	scale mxfp8-e4m3 floor	numbers rounded to bf16 first
+# intel/auto-round#1908: a NaN scale for zeros
+zero-block-nan	mx mxfp4 floor rne	the scale of zero blocks is FF
+# ROCm/rocm-libraries#12362: std::max drops NaN
+nan-dropped	mx mxfp8-e4m3 rceil rne	NaN left out of the largest magnitude
+# kekzl/imp#567: GGUF's order of codes taken for the other one
+split-halves	mx-decode mxfp4	codes of a block's halves in one byte
+# sgl-project/sglang#23625: the first code in the high bits
+high-first	nvfp4 te rne	the first code in the high bits
+# jundot/omlx#2159: scale bytes as numbers
+scale-linear	mx-decode mxfp8-e4m3	the scale byte as a number
+# vllm-project/vllm#46676: scales added to exponents
+scale-added	mx-decode mxfp4	scales added to the exponent field
+# JustVugg/colibri#1041: FF as Inf
+scale-inf	mx-decode mxfp4	scale FF decoded as 2^128
+# modular/modular#6600: a tensor scale that divides, multiplied
+not-inverted	nvfp4-decode divides	the inverse of the tensor scale
+# ROCm/rocm-libraries#7439: exponents of scales alone
+scale-exponent	nvfp4-decode multiplies	the exponent of scales alone
+# NVIDIA/Model-Optimizer#1397: a NaN scale for zeros
+zero-scale-nan	nvfp4 modelopt-0.45	the scale of zero blocks is NaN
+# of our own: rounding that is not random; a sum without passes; the last of equal magnitudes
+not-random	cast e2m1 sr	rne: to nearest, ties to even
+one-pass	dot mxfp8-e4m3 mxfp4 chain	one pass, however long
+last-of-equal	prune 2:4	the last of equal magnitudes
+END_OF_FAULTS
+[ $n -ge 30 ] || bad "only $n faults"
+
+# wrong PART FAULT: a program that does not answer as it should.
+wrong() {
+	exits 3 "$1" conform "$program $2" --only 'cast e4m3 rne' --quick --timeout 1
+}
+wrong "exited with status 3" exits
+wrong "no answer within 1 s" sleeps
+wrong "hello: no answer within 1 s" silent
+wrong "no answer within 1 s" deaf
+wrong "is no object of JSON" babbles
+wrong "no newline in 4096 bytes" no-line
+wrong "bytes where" short
+wrong "more bytes than it announced" lies
+wrong "more bytes than it announced" endless
+wrong "is not 1, the version" version-2
+wrong "does not exit" stays
+wrong "ended with exit status 1" fails-at-end
+exits 3 "hello: it exited with status 127" conform "exec 2>&-; $work/none" --timeout 5
+exits 3 "signal 11" conform "exec 2>&-; $program dies; exit \$?" --only 'cast e4m3 rne'
+exits 3 "hello" conform 'echo hello; cat >/dev/null' --timeout 5
+same "processes that are left" "" "$(ps -ef | grep -F "$program" | grep -v grep)"
+exits 2 "no question begins so" conform "$program" --only 'cast e9m9'
+exits 2 "unknown value 'torhc': did you mean 'torch'?" conform "$program" --like torhc
+finish

@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "conform/number.h"
+
+#include "mxfp/philox.h"
+
+uint32_t code_load(const struct mxfp_format_info *f, const uint8_t *bytes)
+{
+	uint32_t code = 0;
+
+	for (unsigned i = 0; i < f->storage_bytes; i++)
+		code |= (uint32_t)bytes[i] << 8 * i;
+	return code >> (8 * f->storage_bytes > f->bits && f->storage_bytes == 4 ? 8 * f->storage_bytes - f->bits : 0);
+}
+
+void code_store(const struct mxfp_format_info *f, uint8_t *bytes, uint32_t code)
+{
+	code <<= 8 * f->storage_bytes > f->bits && f->storage_bytes == 4 ? 8 * f->storage_bytes - f->bits : 0;
+	for (unsigned i = 0; i < f->storage_bytes; i++)
+		bytes[i] = (uint8_t)(code >> 8 * i);
+}
+
+uint32_t code_sign(const struct mxfp_format_info *f)
+{
+	return f->kind == MXFP_KIND_FLOAT || f->kind == MXFP_KIND_FIXED ? UINT32_C(1) << (f->bits - 1) : 0;
+}
+
+uint32_t code_mask(const struct mxfp_format_info *f)
+{
+	const unsigned bits = f->kind == MXFP_KIND_EXPONENT ? f->bits : f->bits - 1;
+
+	return (UINT32_C(1) << bits) - 1;
+}
+
+uint32_t code_decode(const struct mxfp_format_info *f, uint32_t code)
+{
+	static uint32_t values[MXFP_FORMAT_NVFP4 + 1][256];
+	static bool known[MXFP_FORMAT_NVFP4 + 1];
+	uint8_t bytes[4];
+	uint32_t value;
+
+	if (f->bits <= 8 && !known[f->format]) {
+		uint8_t codes[256];
+
+		for (int i = 0; i < 256; i++)
+			codes[i] = (uint8_t)i;
+		must_succeed(mxfp_convert_array(values[f->format], MXFP_FORMAT_F32, codes, f->format, 256, NULL, REFERENCE));
+		known[f->format] = true;
+	}
+	if (f->bits <= 8)
+		return values[f->format][code & 0xFF];
+	code_store(f, bytes, code);
+	must_succeed(mxfp_convert_array(&value, MXFP_FORMAT_F32, bytes, f->format, 1, NULL, REFERENCE));
+	return value;
+}
+
+static uint32_t encode(const struct mxfp_format_info *f, uint32_t x, const struct mxfp_convert_options *options)
+{
+	uint8_t bytes[4];
+
+	must_succeed(mxfp_convert_array(bytes, f->format, &x, MXFP_FORMAT_F32, 1, options, REFERENCE));
+	return code_load(f, bytes);
+}
+
+uint32_t number_encode(const struct mxfp_format_info *f, uint32_t x, enum mxfp_round round, enum mxfp_overflow overflow)
+{
+	const struct mxfp_convert_options options = {.size = sizeof options, .round = round, .overflow = overflow};
+
+	return encode(f, x, &options);
+}
+
+static uint32_t through(enum mxfp_format format, uint32_t x)
+{
+	const struct mxfp_format_info *f = mxfp_format_get_info(format);
+
+	return code_decode(f, number_encode(f, x, MXFP_ROUND_RNE, MXFP_OVERFLOW_OVF));
+}
+
+/* A power of two times a number, rounded once more if the result is subnormal. */
+static uint32_t scaled(uint32_t x, int exponent)
+{
+	return f32_is_nan(x) ? x : f32_bits(ldexpf(f32_value(x), exponent));
+}
+
+/* What quirks do before a number is rounded. */
+static uint32_t before(uint32_t x, const struct way *way)
+{
+	if (has_quirk(way, QUIRK_FLUSH_SOURCE) && (x & F32_INF) == 0)
+		x &= F32_SIGN;
+	if (has_quirk(way, QUIRK_VIA_BF16))
+		x = through(MXFP_FORMAT_BF16, x);
+	if (has_quirk(way, QUIRK_VIA_BF16_CUT) && !f32_is_nan(x))
+		x &= UINT32_C(0xFFFF0000);
+	if (has_quirk(way, QUIRK_VIA_F16))
+		x = through(MXFP_FORMAT_F16, x);
+	if (has_quirk(way, QUIRK_DOUBLED) || has_quirk(way, QUIRK_FNUZ))
+		x = scaled(x, 1);
+	if (has_quirk(way, QUIRK_HALVED))
+		x = scaled(x, -1);
+	return x;
+}
+
+/* The code of a magnitude as if exponents had no upper end: of a power of two of it in the middle of the format, and the
+   exponent. */
+static uint64_t unbounded(const struct mxfp_format_info *f, uint32_t x, enum mxfp_round round)
+{
+	int exponent = ilogbf(f32_value(x & ~F32_SIGN));
+	const int shift = exponent >= f->emax ? exponent - f->emax + 1 : 0;
+
+	return (number_encode(f, scaled(x, -shift), round, MXFP_OVERFLOW_SAT) & code_mask(f)) +
+	       ((uint64_t)shift << f->significand_bits);
+}
+
+static bool rounds_to_zero(enum mxfp_round round, bool negative)
+{
+	return round == MXFP_ROUND_RTZ || (round == MXFP_ROUND_RTP && negative) || (round == MXFP_ROUND_RTN && !negative);
+}
+
+/* What quirks make of the code of a finite number, not zero, of a format with exponent and significand. */
+static uint32_t after_finite(const struct mxfp_format_info *f, uint32_t x, uint32_t code, const struct way *way)
+{
+	const enum mxfp_round round = (enum mxfp_round)way->choice[MXFP_OPTION_ROUND];
+	const bool overflows = way->choice[MXFP_OPTION_OVERFLOW] == MXFP_OVERFLOW_OVF;
+	const uint32_t mask = code_mask(f), sign = code & code_sign(f), past = f->special == MXFP_SPECIAL_NONE ? f->max_code : f->max_code + 1;
+	const uint32_t nan = f->special == MXFP_SPECIAL_IEEE ? past | past >> 1 : mask;
+	const uint32_t beyond = overflows ? past : f->max_code;
+	const uint32_t top = ((UINT32_C(1) << f->exponent_bits) - 1) << f->significand_bits;
+	const double v = fabs((double)f32_value(x)), largest = f32_value(code_decode(f, f->max_code));
+	const double step = ldexp(1, f->emax - (int)f->significand_bits);
+	const uint64_t free_code = round == MXFP_ROUND_SR ? 0 : unbounded(f, x, round);
+	uint32_t magnitude = code & mask;
+
+	if (has_quirk(way, QUIRK_TOP_SATURATES) && free_code >= (uint64_t)(f->emax + f->bias) << f->significand_bits)
+		magnitude = f->max_code;
+	if (has_quirk(way, QUIRK_TOP_IEEE_MAX) && free_code >= top)
+		magnitude = top - 1;
+	if (has_quirk(way, QUIRK_TOP_IEEE_NAN) && free_code >= top)
+		magnitude = mask;
+	if (has_quirk(way, QUIRK_TIE_OVERFLOWS) && v == largest + step / 2)
+		magnitude = past;
+	if (has_quirk(way, QUIRK_LATE_OVERFLOW) && v > largest && v < largest + step)
+		magnitude = f->max_code;
+	if (has_quirk(way, QUIRK_STEP_SATURATES) && v >= largest + step && v < largest + 1.5 * step)
+		magnitude = f->max_code;
+	if (has_quirk(way, QUIRK_STEP_NAN) && v >= largest + step / 2 && v < largest + step)
+		magnitude = nan;
+	if (has_quirk(way, QUIRK_CARRY_OVERFLOWS) && free_code == f->max_code + UINT64_C(1))
+		magnitude = past;
+	if (has_quirk(way, QUIRK_FINITE_NAN) && v >= ldexp(1, f->emax + 1) && v <= 57344)
+		magnitude = nan;
+	if (has_quirk(way, QUIRK_OVERFLOW_ANY_MODE) && v >= largest + step && rounds_to_zero(round, x >> 31))
+		magnitude = beyond;
+	if (has_quirk(way, QUIRK_WRAPS) && free_code > f->max_code)
+		magnitude = (uint32_t)free_code & mask;
+	if (has_quirk(way, QUIRK_NO_CARRY) && round != MXFP_ROUND_SR && magnitude <= f->max_code) {
+		const uint32_t cut = number_encode(f, x, MXFP_ROUND_RTZ, MXFP_OVERFLOW_SAT) & mask;
+
+		if (cut >> f->significand_bits != magnitude >> f->significand_bits)
+			magnitude = cut >> f->significand_bits << f->significand_bits;
+	}
+	if (has_quirk(way, QUIRK_SUBNORMAL_CODE_HALF) && v < ldexp(1, 1 - f->bias))
+		magnitude = number_encode(f, scaled(x & ~F32_SIGN, -1), round, MXFP_OVERFLOW_SAT) & mask;
+	if (has_quirk(way, QUIRK_LAST_BIT_CUT) && magnitude >> f->significand_bits != 0 && magnitude <= f->max_code)
+		magnitude &= ~UINT32_C(1);
+	if (has_quirk(way, QUIRK_FLUSH_CODES) && magnitude >> f->significand_bits == 0)
+		magnitude = 0;
+	if (has_quirk(way, QUIRK_FLUSH_LOW) && v < ldexp(1, -f->bias))
+		magnitude = 0;
+	if (has_quirk(way, QUIRK_LEAST) && magnitude == 0)
+		magnitude = 1;
+	return sign | magnitude;
+}
+
+static uint32_t after(const struct mxfp_format_info *f, uint32_t x, uint32_t code, const struct way *way)
+{
+	const uint32_t sign = code_sign(f), mask = code_mask(f);
+	const bool has_inf = f->special == MXFP_SPECIAL_IEEE, is_zero = (x & ~F32_SIGN) == 0;
+
+	if (has_quirk(way, QUIRK_FNUZ)) {
+		if (f32_is_nan(x) || (code & mask) == mask || (code & ~sign) == 0)
+			return f32_is_nan(x) ? sign : code & mask;
+		return code;
+	}
+	if (f32_is_nan(x)) {
+		if (has_quirk(way, QUIRK_NAN_ZERO))
+			return 0;
+		if (has_quirk(way, QUIRK_NAN_MAX))
+			return f->max_code | (x >> 31 ? sign : 0);
+		return has_quirk(way, QUIRK_NAN_INF) && has_inf ? (f->max_code + 1) | (x >> 31 ? sign : 0) : code;
+	}
+	if ((x & ~F32_SIGN) == F32_INF) {
+		if (has_quirk(way, QUIRK_INF_NAN) && has_inf)
+			return (f->max_code + 2) | (x >> 31 ? sign : 0);
+		if (has_quirk(way, QUIRK_TOP_IEEE_MAX))
+			return ((((UINT32_C(1) << f->exponent_bits) - 1) << f->significand_bits) - 1) | (x >> 31 ? sign : 0);
+		return has_quirk(way, QUIRK_INF_MAX) ? f->max_code | (x >> 31 ? sign : 0) : code;
+	}
+	if (f->kind == MXFP_KIND_EXPONENT) {
+		if (has_quirk(way, QUIRK_ZERO_NAN) && is_zero)
+			return 0xFF;
+		if (has_quirk(way, QUIRK_LEAST_UP) && x > 0x00400000 && x < 0x00800000)
+			return 1;
+		if (has_quirk(way, QUIRK_NORMAL_ONLY))
+			return x >> 23 & 0xFF;
+	}
+	if (sign == 0 && x >> 31 && has_quirk(way, QUIRK_NEGATIVE_ZERO_CODE))
+		return 0;
+	if (!is_zero && (f->kind == MXFP_KIND_FLOAT || f->kind == MXFP_KIND_UFLOAT) && (sign != 0 || !(x >> 31)))
+		code = after_finite(f, x, code, way);
+	if (has_quirk(way, QUIRK_SIGN_LOST))
+		code &= ~sign;
+	if (code == sign && (has_quirk(way, QUIRK_NO_NEGATIVE_ZERO) || (has_quirk(way, QUIRK_ONLY_MINUS_ZERO) && is_zero)))
+		code = 0;
+	return code;
+}
+
+static bool has_any(const struct way *way)
+{
+	uint64_t any = 0;
+
+	for (size_t i = 0; i < sizeof way->quirks / sizeof way->quirks[0]; i++)
+		any |= way->quirks[i];
+	return any != 0;
+}
+
+/* A format whose modes of overflow are the same has no choice. */
+static enum mxfp_overflow overflow_of(const struct way *way)
+{
+	return way->choice[MXFP_OPTION_OVERFLOW] == MXFP_OVERFLOW_OVF ? MXFP_OVERFLOW_OVF : MXFP_OVERFLOW_SAT;
+}
+
+static bool other_words(const struct way *way)
+{
+	return has_quirk(way, QUIRK_WORD_8) || has_quirk(way, QUIRK_WORD_16) || has_quirk(way, QUIRK_WORD_INVERTED);
+}
+
+/* sr by other comparisons with the word. */
+static uint32_t encode_by_word(const struct mxfp_format_info *f, uint32_t x, const struct way *way, uint32_t word)
+{
+	const uint32_t cut = number_encode(f, x, MXFP_ROUND_RTZ, overflow_of(way));
+	const uint32_t code = cut & code_mask(f);
+
+	if (code >= f->max_code)
+		return cut;
+	const double low = f32_value(code_decode(f, code)), high = f32_value(code_decode(f, code + 1));
+	const double fraction = (fabs((double)f32_value(x)) - low) / (high - low);
+	const int bits = has_quirk(way, QUIRK_WORD_8) ? 8 : has_quirk(way, QUIRK_WORD_16) ? 16 : 32;
+	const double r = ldexp(word >> (32 - bits), -bits);
+	const bool up = has_quirk(way, QUIRK_WORD_INVERTED) ? fraction > 0 && r >= 1 - fraction : r < fraction;
+	return cut + up;
+}
+
+uint32_t number_encode_way(const struct mxfp_format_info *f, uint32_t x, const struct way *way, uint64_t seed, uint64_t stream,
+                           uint64_t index)
+{
+	struct mxfp_convert_options options = {
+		.size = sizeof options, .round = (enum mxfp_round)way->choice[MXFP_OPTION_ROUND],
+		.overflow = overflow_of(way),
+		.seed = seed, .stream = stream, .first_index = index,
+	};
+
+	if (!has_any(way))
+		return encode(f, x, &options);
+	x = before(x, way);
+	if (has_quirk(way, QUIRK_SEED_SWAPPED)) {
+		options.seed = stream;
+		options.stream = seed;
+	}
+	if (has_quirk(way, QUIRK_WORD_FIRST))
+		options.first_index = 4 * index;
+	if (options.round == MXFP_ROUND_SR && other_words(way) && (x & F32_INF) != F32_INF)
+		return encode_by_word(f, x, way, mxfp_philox_word(options.seed, options.stream, options.first_index));
+	const uint32_t y = code_sign(f) == 0 && has_quirk(way, QUIRK_NEGATIVE_MAGNITUDE) ? x & ~F32_SIGN : x;
+	return after(f, y, encode(f, y, &options), way);
+}
+
+/* Decoding. */
+
+static uint32_t as_number(const struct mxfp_format_info *f, uint32_t code, int bias, bool hidden)
+{
+	const uint32_t field = (code & code_mask(f)) >> f->significand_bits, one = UINT32_C(1) << f->significand_bits;
+	const uint32_t fraction = code & (one - 1);
+	const double magnitude = field == 0 && !hidden ? ldexp(fraction, 1 - bias - (int)f->significand_bits) :
+	                                                 ldexp(one | fraction, (int)field - bias - (int)f->significand_bits);
+
+	return f32_bits((float)(code & code_sign(f) ? -magnitude : magnitude));
+}
+
+/* Of a format with exponent and significand. */
+static uint32_t decode_float(const struct mxfp_format_info *f, uint32_t code, const struct way *way)
+{
+	const uint32_t mask = code_mask(f), magnitude = code & mask, top = mask >> f->significand_bits;
+	const uint32_t sign = code & code_sign(f) ? F32_SIGN : 0;
+	const bool subnormal = magnitude >> f->significand_bits == 0, special = magnitude > f->max_code;
+
+	if (has_quirk(way, QUIRK_FNUZ) && f->bits == 8)
+		return code == 0x80 ? F32_NAN : as_number(f, code, f->bias + 1, false);
+	if (has_quirk(way, QUIRK_NAN_AS_NUMBER) && special)
+		return as_number(f, code, f->bias, false);
+	if (has_quirk(way, QUIRK_TOP_IEEE) && magnitude >> f->significand_bits == top)
+		return magnitude == top << f->significand_bits ? sign | F32_INF : F32_NAN;
+	if (has_quirk(way, QUIRK_SUBNORMAL_ZERO) && subnormal)
+		return sign;
+	if (has_quirk(way, QUIRK_SUBNORMAL_HALF) && subnormal)
+		return as_number(f, code, f->bias + 1, false);
+	if (has_quirk(way, QUIRK_SUBNORMAL_NORMAL) && subnormal)
+		return as_number(f, code, f->bias, true);
+	if (has_quirk(way, QUIRK_VALUE_DOUBLED) && !special)
+		return as_number(f, code, f->bias - 1, false);
+	if (has_quirk(way, QUIRK_VALUE_HALVED) && !special)
+		return as_number(f, code, f->bias + 1, false);
+	return code_decode(f, code);
+}
+
+uint32_t code_decode_way(const struct mxfp_format_info *f, uint32_t code, const struct way *way)
+{
+	static const uint8_t e1m2[8] = {0, 1, 2, 3, 4, 5, 6, 7}; /* times 1/4 */
+	uint32_t x;
+
+	if (!has_any(way))
+		return code_decode(f, code);
+	if (f->format == MXFP_FORMAT_E2M1 && has_quirk(way, QUIRK_E1M2))
+		x = f32_bits((code & 8 ? -0.25F : 0.25F) * (float)e1m2[code & 7]);
+	else if (f->kind == MXFP_KIND_FIXED && has_quirk(way, QUIRK_INTEGER))
+		x = f32_bits((float)(int8_t)code);
+	else if (f->kind == MXFP_KIND_FIXED && has_quirk(way, QUIRK_NO_MINUS_128) && code == 0x80)
+		x = f32_bits(-127.0F / 64);
+	else if (f->kind == MXFP_KIND_EXPONENT && has_quirk(way, QUIRK_INTEGER))
+		x = f32_bits((float)code);
+	else if (f->kind == MXFP_KIND_EXPONENT && has_quirk(way, QUIRK_NAN_AS_NUMBER))
+		x = code == 0xFF ? F32_INF : code_decode(f, code); /* 2^128 */
+	else if (f->kind == MXFP_KIND_EXPONENT && has_quirk(way, QUIRK_SUBNORMAL_ZERO))
+		x = code == 0 ? 0 : code_decode(f, code);
+	else
+		x = f->kind == MXFP_KIND_FLOAT || f->kind == MXFP_KIND_UFLOAT ? decode_float(f, code, way) : code_decode(f, code);
+	if (x == F32_SIGN && has_quirk(way, QUIRK_PLUS_ZERO))
+		x = 0;
+	return has_quirk(way, QUIRK_SIGN_LOST) ? x & ~F32_SIGN : x;
+}
+
+const char *number_class(const struct mxfp_format_info *f, uint32_t x)
+{
+	const uint32_t magnitude = x & ~F32_SIGN, mask = code_mask(f);
+
+	if (f32_is_nan(x))
+		return "NaN";
+	if (magnitude == 0)
+		return x == 0 ? "+0" : "-0";
+	if (code_sign(f) == 0 && x != magnitude)
+		return "negative";
+	if (magnitude == F32_INF)
+		return "Inf";
+	const uint32_t cut = number_encode(f, magnitude, MXFP_ROUND_RTZ, MXFP_OVERFLOW_SAT) & mask;
+	const double v = f32_value(magnitude), low = f32_value(code_decode(f, cut));
+	const double largest = f32_value(code_decode(f, f->max_code));
+	if (cut == f->max_code && v > low) {
+		const double step = f->kind == MXFP_KIND_EXPONENT ? largest : ldexp(1, f->emax - (int)f->significand_bits);
+		if (v < largest + step / 2)
+			return "past the largest by less than half a step";
+		return v == largest + step / 2 ? "tie past the largest" : v < largest + step ? "past the largest by less than a step" :
+		       v < 4 * largest ? "past the largest" : "far past the largest";
+	}
+	if (f->kind == MXFP_KIND_EXPONENT && v < 0x1p-126)
+		return v < low ? "below the least" : "beside the least";
+	const double high = f32_value(code_decode(f, cut + 1));
+	const bool subnormal = f->kind != MXFP_KIND_EXPONENT && f->kind != MXFP_KIND_FIXED && cut >> f->significand_bits == 0;
+	const bool top = f->kind != MXFP_KIND_EXPONENT && f->kind != MXFP_KIND_FIXED && v >= ldexp(1, f->emax);
+	if (v == low)
+		return subnormal ? "exact subnormal" : top ? "exact, of the top exponent" : "exact";
+	if (cut == 0 && f->kind != MXFP_KIND_EXPONENT && v < high / 2)
+		return "below half of the least";
+	if (v == low + (high - low) / 2)
+		return subnormal ? "subnormal tie" : top ? "tie of the top exponent" : "tie";
+	return subnormal ? "subnormal" : top ? "of the top exponent" : "rounded";
+}
+
+/* Adds a number and its neighbours, with both signs. */
+static void add_around(struct items *items, uint32_t magnitude)
+{
+	for (int i = -1; i <= 1; i++) {
+		uint8_t bytes[4];
+		const uint32_t x = magnitude + (uint32_t)i;
+
+		if ((i < 0 && magnitude == 0) || x > F32_INF)
+			continue;
+		store_f32(bytes, x);
+		items_add(items, bytes);
+		store_f32(bytes, x | F32_SIGN);
+		items_add(items, bytes);
+	}
+}
+
+void numbers_add(const struct mxfp_format_info *f, struct items *items)
+{
+	static const uint32_t nans[] = {0x7FC00000, 0x7F800001, 0x7FFFFFFF, 0x7FA00000, 0x7FC00001};
+	const uint32_t n = f->max_code + 1, stride = n > 1024 ? n / 511 : 1;
+	const uint32_t largest = code_decode(f, f->max_code);
+
+	for (size_t i = 0; i < sizeof nans / sizeof nans[0]; i++)
+		for (uint32_t sign = 0; sign < 2; sign++) {
+			uint8_t bytes[4];
+
+			store_f32(bytes, nans[i] | sign << 31);
+			items_add(items, bytes);
+		}
+	add_around(items, F32_INF);
+	/* Values, and the middle between each and the next. */
+	for (uint32_t code = 0; code < n; code = code < 9 || code + 9 >= n ? code + 1 : code + stride) {
+		const double low = f32_value(code_decode(f, code)), high = f32_value(code_decode(f, code + 1));
+
+		add_around(items, f32_bits((float)low));
+		if (code == f->max_code || f->bits > 24)
+			continue;
+		/* The last of these are so near that another rounding before, to bf16 or f16, makes a tie of them. */
+		const uint32_t middle = f32_bits((float)(low + (high - low) / 2));
+		add_around(items, middle);
+		for (uint32_t distance = 1 << 13; middle > 1 << 14 && distance >= 1 << 10; distance >>= 3) {
+			add_around(items, middle - distance);
+			add_around(items, middle + distance);
+		}
+	}
+	/* Past the largest, by halves of a step, and far. */
+	const double step = f->kind == MXFP_KIND_EXPONENT ? 0 : ldexp(1, f->kind == MXFP_KIND_FIXED ? -6 : f->emax - (int)f->significand_bits);
+	for (int i = 1; i < 48 && largest < F32_MAX; i++)
+		add_around(items, f32_bits((float)fmin((double)f32_value(largest) + i * step / 2, (double)f32_value(F32_MAX))));
+	/* All powers of two and half as much more. */
+	for (uint32_t field = 0; field < 255; field += items->quick ? 5 : 1) {
+		add_around(items, field << 23);
+		add_around(items, field << 23 | UINT32_C(1) << 22);
+	}
+	for (int i = 0; i < (items->quick ? 1000 : 30000); i++) {
+		const uint64_t word = items_random(items);
+		uint8_t bytes[4];
+
+		/* Any bits, or those of the format's exponents. */
+		uint32_t x = (uint32_t)word;
+		if (word >> 63)
+			x = number_random(items, f->kind == MXFP_KIND_EXPONENT ? 0 : (f->emax + 1 - f->bias) / 2,
+			                  f->kind == MXFP_KIND_EXPONENT ? 120 : (f->emax + f->bias) / 2 + 3);
+		store_f32(bytes, x);
+		items_add(items, bytes);
+	}
+}
+
+uint32_t number_random(struct items *items, int centre, int spread)
+{
+	const uint64_t word = items_random(items);
+	int exponent = centre - spread + (int)((word >> 32 & 0xFFFF) % (uint64_t)(2 * spread + 1));
+
+	if (exponent < -127)
+		exponent = -127;
+	if (exponent > 127)
+		exponent = 127;
+	return (uint32_t)(exponent + 127) << 23 | ((uint32_t)word & 0x807FFFFF);
+}
+
+bool f32_results_same(const struct question *q, const uint8_t *in, const uint8_t *expected, const uint8_t *got)
+{
+	(void)in;
+	for (size_t i = 0; i < q->out_bytes; i += 4) {
+		const uint32_t a = load_f32(expected + i), b = load_f32(got + i);
+
+		if (a != b && !(f32_is_nan(a) && f32_is_nan(b)))
+			return false;
+	}
+	return true;
+}
+
+/* Bit i of code k in a stream. */
+static size_t place(size_t k, unsigned i, size_t n, unsigned bits, const struct way *way)
+{
+	if (has_quirk(way, QUIRK_HALVES) && bits == 4)
+		return (k < n / 2 ? 8 * k : 8 * (k - n / 2) + 4) + i;
+	if (has_quirk(way, QUIRK_HIGH_FIRST)) {
+		const size_t bit = k * bits + (bits - 1 - i); /* of a stream from the high bit of each byte */
+
+		return bit / 8 * 8 + (7 - bit % 8);
+	}
+	return k * bits + i;
+}
+
+void codes_pack(uint8_t *bytes, const uint8_t *codes, size_t n, unsigned bits, const struct way *way)
+{
+	memset(bytes, 0, n * bits / 8);
+	for (size_t k = 0; k < n; k++)
+		for (unsigned i = 0; i < bits; i++) {
+			const size_t bit = place(k, i, n, bits, way);
+
+			bytes[bit / 8] |= (uint8_t)((codes[k] >> i & 1) << bit % 8);
+		}
+}
+
+void codes_unpack(uint8_t *codes, const uint8_t *bytes, size_t n, unsigned bits, const struct way *way)
+{
+	for (size_t k = 0; k < n; k++) {
+		codes[k] = 0;
+		for (unsigned i = 0; i < bits; i++) {
+			const size_t bit = place(k, i, n, bits, way);
+
+			codes[k] |= (uint8_t)((bytes[bit / 8] >> bit % 8 & 1) << i);
+		}
+	}
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/* Products of two rows, with each way of summing; structured sparsity. */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "base/library.h"
+#include "conform/number.h"
+#include "mxfp/gemm.h"
+
+static const struct {
+	enum mxfp_format a, w;
+} pairs[] = {
+	{MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_MXFP4}, {MXFP_FORMAT_MXFP4, MXFP_FORMAT_MXFP4},
+	{MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_MXFP8_E4M3}, {MXFP_FORMAT_MXFP8_E5M2, MXFP_FORMAT_MXFP8_E5M2},
+	{MXFP_FORMAT_MXINT8, MXFP_FORMAT_MXINT8}, {MXFP_FORMAT_NVFP4, MXFP_FORMAT_NVFP4},
+	{MXFP_FORMAT_BF16, MXFP_FORMAT_MXFP4}, {MXFP_FORMAT_BF16, MXFP_FORMAT_BF16}, {MXFP_FORMAT_F16, MXFP_FORMAT_F16},
+	{MXFP_FORMAT_TF32, MXFP_FORMAT_TF32}, {MXFP_FORMAT_E4M3, MXFP_FORMAT_E4M3}, {MXFP_FORMAT_E5M2, MXFP_FORMAT_E5M2},
+};
+
+/* ACCS_MAX is above the number of ways to sum. */
+enum { N_PAIRS = sizeof pairs / sizeof pairs[0], ACCS_MAX = 32, PASS = 512, K_MAX = 1024 };
+
+static bool is_blocks(enum mxfp_format format)
+{
+	return mxfp_format_get_info(format)->kind == MXFP_KIND_BLOCK;
+}
+
+/* The element, of numbers the format itself. */
+static const struct mxfp_format_info *element_of(enum mxfp_format format)
+{
+	return mxfp_format_get_info(mxfp_format_get_info(format)->element);
+}
+
+static struct mxfp_matrix operand(enum mxfp_format format, size_t k, const void *codes, const void *scales)
+{
+	struct mxfp_matrix matrix = is_blocks(format) ? mxfp_coded(format, 1, k, codes, scales) : mxfp_numbers(format, 1, k, codes);
+
+	matrix.tensor_scale = 1;
+	return matrix;
+}
+
+/* Whether the library sums products of these formats in this way. */
+static bool multiply(uint32_t *c, const struct mxfp_matrix *a, const struct mxfp_matrix *w, int acc, unsigned pass)
+{
+	static uint64_t workspace[1 << 15];
+	const struct mxfp_gemm_options options = {.size = sizeof options, .acc = (enum mxfp_acc)acc, .pass_k = pass};
+	const struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, c);
+	const struct mxfp_product product = {.size = sizeof product, .c = &result, .a = a, .w = w};
+
+	return mxfp_gemm(&product, &options, workspace, sizeof workspace, REFERENCE) == MXFP_OK;
+}
+
+static bool dot_question(struct question *q, size_t i)
+{
+	static const uint8_t zeros[K_MAX * 4];
+	static const size_t lengths[] = {32, K_MAX};
+	const size_t pair = i / (2 * ACCS_MAX);
+	const int acc = (int)(i / 2 % ACCS_MAX);
+	uint32_t c;
+
+	question_begin(q, OP_DOT);
+	if (mxfp_option_name(MXFP_OPTION_ACC, acc) == NULL)
+		return false;
+	q->format = pairs[pair].a;
+	q->other = pairs[pair].w;
+	q->cols = lengths[i % 2];
+	question_key(q, "a", mxfp_format_get_info(q->format)->name);
+	question_key(q, "w", mxfp_format_get_info(q->other)->name);
+	question_choice(q, "acc", MXFP_OPTION_ACC, acc);
+	question_number(q, "k", q->cols);
+	for (int side = 0; side < 2; side++) {
+		const enum mxfp_format format = side == 0 ? q->format : q->other;
+		const struct mxfp_format_info *e = element_of(format);
+
+		if (is_blocks(format)) {
+			question_in(q, q->cols * e->bits / 8, 1);
+			question_in(q, q->cols / mxfp_format_get_info(format)->block_length, 1);
+		} else {
+			question_in(q, q->cols * e->storage_bytes, e->storage_bytes);
+		}
+	}
+	question_out(q, 4, 4);
+	const struct mxfp_matrix a = operand(q->format, q->cols, zeros, zeros), w = operand(q->other, q->cols, zeros, zeros);
+	/* exact is chain where an operand is in no block format. */
+	return (acc != MXFP_ACC_EXACT || (is_blocks(q->format) && is_blocks(q->other))) && multiply(&c, &a, &w, acc, 0);
+}
+
+/* A row of codes and scales: of kind 0 ordinary, 1 with scales far apart, 2 with any code, 3 zeros. Returns what follows. */
+static uint8_t *add_row(struct items *items, enum mxfp_format format, size_t k, uint8_t *at, int kind)
+{
+	const struct mxfp_format_info *e = element_of(format);
+	const size_t n_codes = is_blocks(format) ? k * e->bits / 8 : 0;
+
+	for (size_t i = 0; i < n_codes; i++) {
+		*at = kind == 3 ? 0 : (uint8_t)items_random(items);
+		/* No Inf or NaN, which would be all that is seen of a row. */
+		if (e->bits == 8 && kind != 2 && (*at & code_mask(e)) > e->max_code)
+			*at = (uint8_t)e->max_code;
+		at++;
+	}
+	for (size_t i = 0; n_codes == 0 && i < k; i++) {
+		const uint32_t x = number_random(items, 0, kind == 0 ? 2 : kind == 1 ? 6 : 20);
+
+		code_store(e, at, kind == 3 ? 0 : number_encode(e, x, MXFP_ROUND_RNE, MXFP_OVERFLOW_SAT));
+		at += e->storage_bytes;
+	}
+	for (size_t i = 0; n_codes > 0 && i < k / mxfp_format_get_info(format)->block_length; i++) {
+		const uint64_t word = items_random(items);
+
+		if (format == MXFP_FORMAT_NVFP4)
+			*at++ = (uint8_t)(kind == 2 ? word & 0x7F : 0x20 + word % 0x40);
+		else
+			*at++ = (uint8_t)(kind == 0 ? 125 + word % 5 : kind == 2 && word % 64 == 0 ? word >> 8 : 112 + word % 30);
+	}
+	return at;
+}
+
+static void dot_items(const struct question *q, struct items *items)
+{
+	uint8_t *item = malloc(q->in_bytes);
+
+	for (int i = 0; item != NULL && i < (items->quick ? 60 : 600); i++) {
+		const int kind = i == 0 ? 3 : i % 8 == 7 ? 2 : i % 2;
+
+		add_row(items, q->other, q->cols, add_row(items, q->format, q->cols, item, kind), kind);
+		items_add(items, item);
+	}
+	items->out_of_memory |= item == NULL;
+	free(item);
+}
+
+/* Sums of decoded numbers in other ways, in the processor's arithmetic. */
+static uint32_t sum_by_hand(const struct way *way, const float *a, const float *w, size_t k, size_t whole)
+{
+	if (has_quirk(way, QUIRK_SUM_F64)) {
+		double sum = 0;
+
+		for (size_t i = 0; i < k; i++)
+			sum += (double)a[i] * (double)w[i];
+		return f32_bits((float)sum);
+	}
+	if (has_quirk(way, QUIRK_PAIRWISE)) {
+		float tree[K_MAX];
+
+		for (size_t i = 0; i < k; i++)
+			tree[i] = a[i] * w[i];
+		for (size_t n = k; n > 1; n /= 2)
+			for (size_t i = 0; i < n / 2; i++)
+				tree[i] = tree[2 * i] + tree[2 * i + 1];
+		return f32_bits(tree[0]);
+	}
+	const size_t pass = has_quirk(way, QUIRK_ONE_PASS) ? k : whole / (has_quirk(way, QUIRK_PASS_128) ? 4 : has_quirk(way, QUIRK_PASS_256) ? 2 : 1);
+	float total = 0;
+	for (size_t start = 0; start < k; start += pass) {
+		float sum = 0;
+
+		for (size_t i = start; i < start + pass && i < k; i++) {
+			const size_t at = has_quirk(way, QUIRK_REVERSED) ? k - 1 - i : i;
+
+			sum = fmaf(a[at], w[at], sum);
+			if (has_quirk(way, QUIRK_SUM_BF16)) {
+				const struct mxfp_format_info *bf16 = mxfp_format_get_info(MXFP_FORMAT_BF16);
+
+				sum = f32_value(code_decode(bf16, number_encode(bf16, f32_bits(sum), MXFP_ROUND_RNE, MXFP_OVERFLOW_OVF)));
+			}
+		}
+		total += sum;
+	}
+	return f32_bits(total);
+}
+
+static void decode_row(enum mxfp_format format, const struct mxfp_matrix *matrix, float *x)
+{
+	const struct mxfp_format_info *e = element_of(format);
+
+	if (is_blocks(format))
+		must_succeed(dense_dequantize(x, MXFP_FORMAT_F32, matrix, REFERENCE));
+	for (size_t i = 0; !is_blocks(format) && i < matrix->cols; i++)
+		x[i] = f32_value(code_decode(e, code_load(e, (const uint8_t *)matrix->data + i * e->storage_bytes)));
+}
+
+static void dot_one(const struct question *q, const struct way *way, const uint8_t *item, uint8_t *out)
+{
+	const uint8_t *w_item = item + q->in[0] + (is_blocks(q->format) ? q->in[1] : 0);
+	const size_t w_codes = is_blocks(q->format) ? q->in[2] : q->in[1];
+	uint8_t ones[K_MAX / 16];
+	struct mxfp_matrix a = operand(q->format, q->cols, item, item + q->in[0]);
+	struct mxfp_matrix w = operand(q->other, q->cols, w_item, w_item + w_codes);
+	const unsigned pass = has_quirk(way, QUIRK_PASS_256) ? 256 : has_quirk(way, QUIRK_PASS_128) ? 128 : 0;
+	float x[2][K_MAX];
+	bool by_hand = false;
+	uint32_t c;
+
+	if (has_quirk(way, QUIRK_NO_SCALES)) {
+		memset(ones, q->format == MXFP_FORMAT_NVFP4 ? 0x38 : 127, sizeof ones);
+		a.scales = w.scales = ones;
+	}
+	for (int quirk = QUIRK_ONE_PASS; quirk <= QUIRK_SUM_BF16; quirk++)
+		by_hand |= has_quirk(way, (enum quirk)quirk);
+	if (!by_hand) {
+		/* A number that is no answer, where these formats are not summed so. */
+		if (!multiply(&c, &a, &w, way->choice[MXFP_OPTION_ACC], pass))
+			c = UINT32_C(0xDEADBEEF);
+		store_f32(out, c);
+		return;
+	}
+	decode_row(q->format, &a, x[0]);
+	decode_row(q->other, &w, x[1]);
+	store_f32(out, sum_by_hand(way, x[0], x[1], q->cols, is_blocks(q->format) && is_blocks(q->other) ? PASS : PASS / 4));
+}
+
+static void dot_answer(const struct question *q, const struct way *way, const uint8_t *in, const uint64_t *indices, size_t n, uint8_t *out)
+{
+	(void)indices;
+	for (size_t i = 0; i < n; i++)
+		dot_one(q, way, in + i * q->in_bytes, out + 4 * i);
+}
+
+static const char *dot_class(const struct question *q, const uint8_t *in, const uint8_t *expected)
+{
+	const uint32_t c = load_f32(expected);
+
+	(void)q;
+	(void)in;
+	return f32_is_nan(c) ? "NaN" : (c & ~F32_SIGN) == F32_INF ? "Inf" : (c & ~F32_SIGN) == 0 ? "zero" : "number";
+}
+
+const struct operation operation_dot = {
+	dot_question, N_PAIRS * ACCS_MAX * 2, dot_items, dot_answer, dot_class, f32_results_same,
+};
+
+/* Sparsity. */
+
+static const struct mxfp_sparsity sparsities[] = {{2, 4}, {1, 2}, {1, 4}, {2, 8}, {4, 8}, {4, 12}, {4, 16}};
+
+enum { N_SPARSITIES = sizeof sparsities / sizeof sparsities[0], GROUP_MAX = 16 };
+
+static bool prune_question(struct question *q, size_t i)
+{
+	char pattern[48];
+
+	question_begin(q, OP_PRUNE);
+	q->n_keep = sparsities[i].n;
+	q->cols = sparsities[i].m;
+	snprintf(pattern, sizeof pattern, "%zu:%zu", q->n_keep, q->cols);
+	question_key(q, "sparsity", pattern);
+	question_in(q, q->cols * 4, 4);
+	question_out(q, (q->cols + 7) / 8, 1);
+	question_out(q, q->n_keep * 4, 4);
+	return true;
+}
+
+static void prune_items(const struct question *q, struct items *items)
+{
+	for (int k = 0; k < (items->quick ? 500 : 5000); k++) {
+		uint8_t item[GROUP_MAX * 4];
+
+		for (size_t i = 0; i < q->cols; i++) {
+			uint32_t x = number_random(items, 0, 3);
+
+			if (k % 4 == 1) /* few magnitudes, so that many are equal */
+				x = (x & F32_SIGN) | (127 + (x >> 2 & 3)) << 23;
+			if (k % 4 == 2) /* zeros */
+				x = (x & 12) != 0 ? x & F32_SIGN : x;
+			if (k % 16 == 3 && (x & 3) == 0)
+				x = (x & F32_SIGN) | ((x & 4) != 0 ? F32_INF : F32_NAN);
+			store_f32(item + 4 * i, x);
+		}
+		items_add(items, item);
+	}
+}
+
+/* Whether element i goes before element k when elements to keep are chosen in a way. */
+static bool goes_before(const struct way *way, const uint32_t *x, size_t i, size_t k)
+{
+	int64_t a = x[i] & ~F32_SIGN, b = x[k] & ~F32_SIGN;
+
+	if (has_quirk(way, QUIRK_SIGNED_ORDER)) {
+		a = x[i] >> 31 ? -a : a;
+		b = x[k] >> 31 ? -b : b;
+	}
+	if (has_quirk(way, QUIRK_NAN_LEAST)) {
+		a = f32_is_nan(x[i]) ? INT32_MIN : a;
+		b = f32_is_nan(x[k]) ? INT32_MIN : b;
+	}
+	return a != b ? a > b : has_quirk(way, QUIRK_LAST_OF_EQUAL) ? i > k : i < k;
+}
+
+static void prune_one(const struct question *q, const struct way *way, const uint8_t *in, uint8_t *out)
+{
+	static const struct way plain;
+	const struct mxfp_sparsity sparsity = {(unsigned)q->n_keep, (unsigned)q->cols};
+	uint32_t x[GROUP_MAX], pruned[GROUP_MAX];
+	uint8_t mask[2] = {0, 0}, *kept = out + q->out[0];
+	const bool is_plain = memcmp(way->quirks, plain.quirks, sizeof plain.quirks) == 0;
+
+	for (size_t i = 0; i < q->cols; i++)
+		x[i] = load_f32(in + 4 * i);
+	const struct mxfp_sparse masks = {.size = sizeof masks, .sparsity = sparsity, .rows = 1, .cols = q->cols, .masks = mask};
+	if (is_plain)
+		must_succeed(dense_prune(&masks, pruned, MXFP_FORMAT_F32, x, REFERENCE));
+	for (size_t i = 0; i < q->cols && !is_plain; i++) {
+		size_t n_before = 0;
+
+		for (size_t k = 0; k < q->cols; k++)
+			n_before += k != i && goes_before(way, x, k, i);
+		mask[i / 8] |= (uint8_t)((n_before < q->n_keep) << i % 8);
+	}
+	for (size_t i = 0; i < q->cols; i++)
+		if (mask[i / 8] >> i % 8 & 1) {
+			store_f32(kept, x[i]);
+			kept += 4;
+		}
+	if (has_quirk(way, QUIRK_MASK_REVERSED)) {
+		const unsigned bits = (unsigned)mask[0] | (unsigned)mask[1] << 8;
+		unsigned reversed = 0;
+
+		for (size_t i = 0; i < q->cols; i++)
+			reversed |= (bits >> i & 1) << (q->cols - 1 - i);
+		mask[0] = (uint8_t)reversed;
+		mask[1] = (uint8_t)(reversed >> 8);
+	}
+	memcpy(out, mask, q->out[0]);
+}
+
+static void prune_answer(const struct question *q, const struct way *way, const uint8_t *in, const uint64_t *indices, size_t n, uint8_t *out)
+{
+	(void)indices;
+	for (size_t i = 0; i < n; i++)
+		prune_one(q, way, in + i * q->in_bytes, out + i * q->out_bytes);
+}
+
+static const char *prune_class(const struct question *q, const uint8_t *in, const uint8_t *expected)
+{
+	bool equal = false, odd = false;
+
+	(void)expected;
+	for (size_t i = 0; i < q->cols; i++) {
+		const uint32_t m = load_f32(in + 4 * i) & ~F32_SIGN;
+
+		odd |= m >= F32_INF;
+		for (size_t k = 0; k < i; k++)
+			equal |= m == (load_f32(in + 4 * k) & ~F32_SIGN);
+	}
+	return odd ? "group with NaN or Inf" : equal ? "group with equal magnitudes" : "group";
+}
+
+const struct operation operation_prune = {prune_question, N_SPARSITIES, prune_items, prune_answer, prune_class, NULL};
