@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *fault = "";
@@ -552,6 +553,12 @@ static void misbehave(long n_bytes)
 		n_bytes /= 2;
 	} else {
 		printf("{\"bytes\":%ld}\n", is("lies") ? n_bytes - 8 : n_bytes);
+	}
+	while (is("drips") && n_bytes > 0) {
+		putchar(0);
+		fflush(stdout);
+		nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+		n_bytes--;
 	}
 	if (is("endless"))
 		for (;;)

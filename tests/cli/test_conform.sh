@@ -122,7 +122,8 @@ wrong "exited with status 3" exits
 wrong "no answer within 1 s" sleeps
 wrong "hello: no answer within 1 s" silent
 wrong "no answer within 1 s" deaf
-wrong "is no object of JSON" babbles
+wrong "no answer within 1 s" drips
+wrong "is not a JSON object" babbles
 wrong "no newline in 4096 bytes" no-line
 wrong "bytes where" short
 wrong "more bytes than it announced" lies

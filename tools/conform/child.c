@@ -150,6 +150,10 @@ static int await(struct child *child, struct exchange *x, struct error *error)
 		struct pollfd polled[2] = {{child->out, POLLIN, 0}, {child->in, POLLOUT, 0}};
 		int code = interrupt_check(error);
 
+		if (code == EXIT_OK && clock_seconds() > x->deadline)
+			code = fail(error, EXIT_INPUT, "%s: %s: no answer within %g s%s; it flushes its output after each answer, or "
+			            "needs a larger --timeout", child->command, x->what, child->timeout,
+			            sends ? ", and it does not read the request" : "");
 		if (code != EXIT_OK)
 			return code;
 		const int n = poll(polled, sends ? 2 : 1, WAIT_MS);
@@ -162,10 +166,6 @@ static int await(struct child *child, struct exchange *x, struct error *error)
 			if (code != EXIT_OK)
 				return code;
 		}
-		if (clock_seconds() > x->deadline)
-			return fail(error, EXIT_INPUT, "%s: %s: no answer within %g s%s; it flushes its output after each answer, or "
-			            "needs a larger --timeout", child->command, x->what, child->timeout,
-			            sends ? ", and it does not read the request" : "");
 	}
 }
 
@@ -230,7 +230,7 @@ static int receive_json(struct child *child, struct exchange *x, json_t **json, 
 	if (*json == NULL || !json_is_object(*json)) {
 		json_decref(*json);
 		make_printable(line);
-		return fail(error, EXIT_INPUT, "%s: %s: '%.60s' is no object of JSON; on standard output are answers alone",
+		return fail(error, EXIT_INPUT, "%s: %s: '%.60s' is not a JSON object; on standard output are answers alone",
 		            child->command, x->what, line);
 	}
 	return EXIT_OK;

@@ -25,27 +25,6 @@ const struct layout_form *layout_form(const struct layout *layout, enum mxfp_for
 	return NULL;
 }
 
-const char *layout_caution(const struct layout *layout, enum mxfp_format format, bool *misread)
-{
-	static const struct {
-		const struct layout *layout;
-		enum mxfp_format format;
-		bool misread;
-		const char *text;
-	} rows[] = {
-#define CAUTION(layout, format, misread, text) {&layout_##layout, MXFP_FORMAT_##format, misread, text},
-#include "model/caution.def"
-	};
-
-	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-		if (rows[i].layout == layout && rows[i].format == format) {
-			*misread = rows[i].misread;
-			return rows[i].text;
-		}
-	}
-	return NULL;
-}
-
 bool layout_recipe_unscaled(enum mxfp_recipe recipe)
 {
 	return recipe == MXFP_RECIPE_TORCHAO_1 || recipe == MXFP_RECIPE_GGML;
