@@ -23,10 +23,6 @@ one() {
 
 # Each format: parts in the order of the file, which is that of the dtypes.
 one layer.weight F32 "$(echo $f32)" >"$work/one.safetensors"
-# caution FORMAT: what quantize says of a format that vLLM reads as another.
-caution() {
-	[ "$1" != mxfp8-e5m2 ] || echo "mxfp8-e5m2 in layout compressed-tensors: vLLM 0.33.0 takes it for mxfp8-e4m3"
-}
 # holds FORMAT PARTS HEX [OPTION]...: the output's tensors and data. MX formats have the rule floor.
 holds() {
 	format=$1 parts=$2 held=$(printf '%s' "$3" | tr -d ' ')

@@ -263,9 +263,7 @@ written() {
 	format=$1 option=$2 choice=$3
 	shift 3
 	rm -rf "$work/quantized"
-	misread=
-	[ "$format" != mxfp8-e5m2 ] || misread="takes it for mxfp8-e4m3"
-	exits 0 "$misread" quantize -q "$model" -o "$work/quantized" --weights "$format" "--$option" "$choice" "$@"
+	exits 0 "$(caution "$format")" quantize -q "$model" -o "$work/quantized" --weights "$format" "--$option" "$choice" "$@"
 	exits 0 "" report --json "$model" --activation-rows 2 --against "$work/quantized"
 	numbers >"$work/against"
 	plural=$option

@@ -34,9 +34,9 @@ for model in $models; do
 		continue
 	fi
 	for format in mxfp4 mxfp8-e4m3 mxfp8-e5m2 mxfp6-e2m3 mxfp6-e3m2 mxint8 nvfp4; do
-		exits 0 "" quantize "$model" -o "$work/q" --force -q --weights $format --pad-tail
+		exits 0 "$(caution $format)" quantize "$model" -o "$work/q" --force -q --weights $format --pad-tail
 		if [ $sanitized = no ]; then
-			exits 0 "" quantize "$model" -o "$work/again" --force -q --weights $format --pad-tail --threads 1
+			exits 0 "$(caution $format)" quantize "$model" -o "$work/again" --force -q --weights $format --pad-tail --threads 1
 			diff -r "$work/q" "$work/again" || bad "$model: two runs differ"
 		fi
 		exits 0 "" dequantize "$work/q" -o "$work/back" --force -q

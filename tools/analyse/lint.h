@@ -55,7 +55,7 @@ struct lint_weight {
 	const struct file *file; /* of its codes */
 	const struct tensor *codes;
 	enum mxfp_format format;
-	const struct layout *layout;
+	const struct layout *layout; /* NULL: sparse, which is ours alone */
 };
 
 struct lint {

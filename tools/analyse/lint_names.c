@@ -117,7 +117,7 @@ static int add_weight(struct naming *n, const struct quantized *q, const char *n
 		.file = q->files[LAYOUT_CODES],
 		.codes = at->tensor,
 		.format = q->choice.form->format,
-		.layout = q->choice.layout,
+		.layout = q->choice.form->sparse ? NULL : q->choice.layout,
 	};
 	if (plain == NULL || plain == at->tensor)
 		return EXIT_OK;

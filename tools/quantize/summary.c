@@ -125,7 +125,7 @@ static json_t *find_cautions(const struct quantize_plan *plan, bool all)
 		const enum mxfp_format format = plan->entries[i].choice.format;
 		bool misread;
 
-		if (!plan->entries[i].quantized || (told >> format & 1) != 0)
+		if (!plan->entries[i].quantized || plan->entries[i].choice.sparsity.m != 0 || (told >> format & 1) != 0)
 			continue;
 		told |= UINT32_C(1) << format;
 		const char *caution = layout_caution(layout, format, &misread);
