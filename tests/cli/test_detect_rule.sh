@@ -80,7 +80,7 @@ while read -r format option rule round others; do
 	sr) seed='--seed 5' ;;
 	*) seed= ;;
 	esac
-	exits 0 "" quantize "$charlm" -o "$work/q" --force -q --weights "$format" --$option "$rule" --round "$round" \
+	exits 0 "$(caution "$format")" quantize "$charlm" -o "$work/q" --force -q --weights "$format" --$option "$rule" --round "$round" \
 		$seed
 	detects 0 "exact: ${option#nvfp4-} $others" "$work/q" "$charlm" --seed 5
 done <<-LIST
