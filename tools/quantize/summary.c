@@ -114,35 +114,48 @@ static void print_choices(const struct quantize_plan *plan)
 		       mxfp_format_get_info(s->choice.format)->name);
 }
 
-/* What loaders of the layout make of the formats of the weights, where that is other numbers or, with `all`, an error. */
-static json_t *find_cautions(const struct quantize_plan *plan, bool all)
+/* What loaders of the layout make of the formats of dense weights, where that is other numbers or, with `all`, an error: the next one
+   from entry *i on, of which `told` has the formats; NULL: none. */
+static const char *next_caution(const struct quantize_plan *plan, bool all, size_t *i, uint32_t *told, enum mxfp_format *format)
 {
-	const struct layout *layout = plan->settings->layout;
-	json_t *found = json_array();
-	uint32_t told = 0;
-
-	for (size_t i = 0; i < plan->n_entries; i++) {
-		const enum mxfp_format format = plan->entries[i].choice.format;
+	while (*i < plan->n_entries) {
+		const struct quantize_entry *entry = &plan->entries[(*i)++];
 		bool misread;
 
-		if (!plan->entries[i].quantized || plan->entries[i].choice.sparsity.m != 0 || (told >> format & 1) != 0)
+		*format = entry->choice.format;
+		if (!entry->quantized || entry->choice.sparsity.m != 0 || (*told >> *format & 1) != 0)
 			continue;
-		told |= UINT32_C(1) << format;
-		const char *caution = layout_caution(layout, format, &misread);
+		*told |= UINT32_C(1) << *format;
+		const char *caution = layout_caution(plan->settings->layout, *format, &misread);
 		if (caution != NULL && (all || misread))
-			json_array_append_new(found, json_sprintf("%s in layout %s: %s", mxfp_format_get_info(format)->name,
-			                                          layout->name, caution));
+			return caution;
 	}
-	return found;
+	return NULL;
 }
 
 static void print_cautions(FILE *file, const char *prefix, const struct quantize_plan *plan, bool all)
 {
-	json_t *cautions = find_cautions(plan, all);
+	enum mxfp_format format;
+	const char *caution;
+	uint32_t told = 0;
+	size_t i = 0;
 
-	for (size_t i = 0; i < json_array_size(cautions); i++)
-		fprintf(file, "%s%s\n", prefix, json_string_value(json_array_get(cautions, i)));
-	json_decref(cautions);
+	while ((caution = next_caution(plan, all, &i, &told, &format)) != NULL)
+		fprintf(file, "%s%s in layout %s: %s\n", prefix, mxfp_format_get_info(format)->name, plan->settings->layout->name,
+		        caution);
+}
+
+static json_t *cautions_facts(const struct quantize_plan *plan)
+{
+	json_t *facts = json_array();
+	enum mxfp_format format;
+	const char *caution;
+	uint32_t told = 0;
+	size_t i = 0;
+
+	while ((caution = next_caution(plan, true, &i, &told, &format)) != NULL)
+		json_array_append_new(facts, json_pack("{s:s, s:s}", "weights", mxfp_format_get_info(format)->name, "text", caution));
+	return facts;
 }
 
 static void print_part(const struct quantize_plan *plan)
@@ -245,7 +258,7 @@ static json_t *head_facts(const struct quantize_plan *plan)
 
 	for (size_t i = 0; i < n; i++)
 		facts = facts_set(facts, choices[i].key + prefix, json_string(choices[i].value));
-	facts = facts_set(facts, "cautions", find_cautions(plan, true));
+	facts = facts_set(facts, "cautions", cautions_facts(plan));
 	facts = facts_set(facts, "copied", carry_facts(&plan->carry));
 	return s->dry_run ? facts : facts_update(facts, counts_weights_facts(&totals.counts));
 }
