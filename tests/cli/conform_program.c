@@ -97,6 +97,19 @@ static int encode(const struct format *f, double x, const char *round, bool satu
 	saturates = !f->has_nan || (saturates && !wide);
 	if (isnan(x))
 		return f->has_nan ? sign | (f->has_inf ? f->max + 1 + (1 << (f->significand_bits - 1)) : top) : f->max;
+	if (is("shifted-out") && v < ldexp(1, 1 - f->bias)) {
+		/* A shifter of two bits below the last, which are a guard and a sticky bit: what leaves it is lost. */
+		const int unit = 1 - f->bias - f->significand_bits - 2;
+
+		v = ldexp(floor(ldexp(v, -unit)), unit);
+	}
+	if (is("narrow-or") && v >= ldexp(1, 1 - f->bias) && !isinf(v)) {
+		/* The sticky bit, without bit 9 of binary32. */
+		const double ninth = ldexp(1, ilogb(v) - 14);
+
+		if (fmod(v, 2 * ninth) >= ninth)
+			v -= ninth;
+	}
 	if (is("half-away") || is("saturates-early") || is("four-decisions"))
 		round = "rna";
 	if (is("truncates"))

@@ -107,22 +107,27 @@ not-inverted	nvfp4-decode divides	the inverse of the tensor scale
 scale-exponent	nvfp4-decode multiplies	the exponent of scales alone
 # NVIDIA/Model-Optimizer#1397: a NaN scale for zeros
 zero-scale-nan	nvfp4 modelopt-0.45	the scale of zero blocks is NaN
-# of our own: rounding that is not random; a sum without passes; the last of equal magnitudes
+# of our own: a shifter without a sticky bit for what leaves it; rounding that is not random; a sum without passes; the last of equal magnitudes
+shifted-out	cast e5m2 rne sat	of subnormal codes, two bits below the last are looked at
 not-random	cast e2m1 sr	rne: to nearest, ties to even
 one-pass	dot mxfp8-e4m3 mxfp4 chain	one pass, however long
 last-of-equal	prune 2:4	the last of equal magnitudes
 END_OF_FAULTS
 [ $n -ge 30 ] || bad "only $n faults"
 
+# One bit that is not in the sticky OR, and an answer to nothing.
+exits 1 "answers differ" conform "$program narrow-or" --only 'cast e4m3 rne sat'
+exits 1 "answers differ" conform "$program narrow-or" --only 'cast e4m3 rne sat' --quick
+exits 1 "nothing was compared: it supports none of the 14 questions" conform "$program" --only 'cast e3m4'
 # wrong PART FAULT: a program that does not answer as it should.
 wrong() {
 	exits 3 "$1" conform "$program $2" --only 'cast e4m3 rne' --quick --timeout 1
 }
 wrong "exited with status 3" exits
-wrong "no answer within 1 s" sleeps
-wrong "hello: no answer within 1 s" silent
-wrong "no answer within 1 s" deaf
-wrong "no answer within 1 s" drips
+wrong "no whole answer within 1 s" sleeps
+wrong "hello: no whole answer within 1 s" silent
+wrong "no whole answer within 1 s" deaf
+wrong "no whole answer within 1 s" drips
 wrong "is not a JSON object" babbles
 wrong "no newline in 4096 bytes" no-line
 wrong "bytes where" short

@@ -151,8 +151,8 @@ static int await(struct child *child, struct exchange *x, struct error *error)
 		int code = interrupt_check(error);
 
 		if (code == EXIT_OK && clock_seconds() > x->deadline)
-			code = fail(error, EXIT_INPUT, "%s: %s: no answer within %g s%s; it flushes its output after each answer, or "
-			            "needs a larger --timeout", child->command, x->what, child->timeout,
+			code = fail(error, EXIT_INPUT, "%s: %s: no whole answer within %g s%s; does it flush its output after each? "
+			            "else give a larger --timeout", child->command, x->what, child->timeout,
 			            sends ? ", and it does not read the request" : "");
 		if (code != EXIT_OK)
 			return code;
@@ -247,8 +247,9 @@ static int check_silent(struct child *child, const char *what, struct error *err
 		child->n_held = n > 0 ? (size_t)n : 0;
 	}
 	if (child->n_held > 0)
-		return fail(error, EXIT_INPUT, "%s: before %s: more bytes than it announced; \"bytes\" counts all that follow the line",
-		            child->command, what);
+		return fail(error, EXIT_INPUT, "%s: before %s: more bytes than it announced%s", child->command, what,
+		            child->name[0] == '\0' ? ": standard output is for answers alone" :
+		            "; \"bytes\" counts all that follow the line, and those of a request are read before it is answered");
 	return EXIT_OK;
 }
 

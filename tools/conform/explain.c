@@ -80,6 +80,12 @@ static bool combine(struct way *way, const struct question *q, const struct name
 	return true;
 }
 
+/* What all items are. */
+struct classes {
+	uint8_t *of; /* items: the number of their class */
+	size_t n;
+};
+
 /* Items of one class, those that differ first. */
 struct sample {
 	size_t n, n_differ;
@@ -130,45 +136,70 @@ static size_t matches(const struct asked *a, const struct way *way, const struct
 	return n;
 }
 
+/* Whether all items of a class match. */
+static bool explains(const struct asked *a, const struct way *way, const struct classes *classes, size_t c, const struct sample *sample)
+{
+	if (matches(a, way, sample, true) == 0)
+		return false;
+	for (size_t i = 0; i < a->n; i++)
+		if (classes->of[i] == c && !item_matches(a, way, i))
+			return false;
+	return true;
+}
+
 static void name_it(struct finding *f, const struct named *way)
 {
 	snprintf(f->ways[f->n_ways++], WAY_TEXT, "%s", way->text);
 }
 
+/* Says which way explains most of a class, if it explains half of what differs more than it contradicts of what does not. */
+static void name_near(struct finding *f, const struct asked *a, const struct named *way, const struct sample *sample)
+{
+	size_t differing = 0, equal = 0;
+
+	for (size_t i = 0; i < sample->n; i++)
+		*(i < sample->n_differ ? &differing : &equal) += item_matches(a, &way->way, sample->items[i]);
+	const size_t contradicted = sample->n - sample->n_differ - equal;
+	if (differing > contradicted && 2 * (differing - contradicted) > sample->n_differ)
+		snprintf(f->nearest, sizeof f->nearest, "nearly, %zu of %zu that differ, %zu of %zu others: %s", differing, sample->n_differ,
+		         equal, sample->n - sample->n_differ, way->text);
+}
+
 /* Names the way that explains a class and has most of the others, or what comes near. Returns its number, or that of none. */
-static size_t name_one(struct finding *f, const struct ways *ways, size_t counts[][CLASSES_MAX], size_t c, size_t n_classes,
-                       const struct sample *samples)
+static size_t name_one(struct finding *f, const struct asked *a, const struct ways *ways, size_t counts[][CLASSES_MAX], size_t c,
+                       const struct classes *classes, const struct sample *samples)
 {
 	size_t best = ways->n, best_total = 0, nearest = 0;
 
 	for (size_t w = 0; w < ways->n; w++) {
 		size_t total = 1;
 
-		for (size_t other = 0; other < n_classes; other++)
+		for (size_t other = 0; other < classes->n; other++)
 			total += counts[w][other];
-		if (counts[w][c] == samples[c].n && total > best_total) {
+		if (counts[w][c] == samples[c].n && total > best_total && explains(a, &ways->list[w].way, classes, c, &samples[c])) {
 			best = w;
 			best_total = total;
 		}
 		if (counts[w][c] > counts[nearest][c])
 			nearest = w;
 	}
-	const size_t n_equal = samples[c].n - samples[c].n_differ;
 	if (best < ways->n)
 		name_it(f, &ways->list[best]);
-	else if (ways->n > 0 && counts[nearest][c] > n_equal && 2 * counts[nearest][c] > samples[c].n)
-		snprintf(f->nearest, sizeof f->nearest, "%zu of %zu: %s", counts[nearest][c], samples[c].n, ways->list[nearest].text);
+	else if (ways->n > 0)
+		name_near(f, a, &ways->list[nearest], &samples[c]);
 	return best;
 }
 
 /* Names two ways that explain a class together. */
-static void name_two(struct finding *f, const struct asked *a, const struct ways *ways, bool known[WAYS_MAX + 1], const struct sample *sample)
+static void name_two(struct finding *f, const struct asked *a, const struct ways *ways, bool known[WAYS_MAX + 1],
+                     const struct classes *classes, size_t c, const struct sample *sample)
 {
 	for (size_t i = 0; i < ways->n; i++)
 		for (size_t j = i + 1; j < ways->n; j++) {
 			struct way way = a->q->way;
 
-			if (!combine(&way, a->q, &ways->list[i]) || !combine(&way, a->q, &ways->list[j]) || matches(a, &way, sample, true) == 0)
+			if (!combine(&way, a->q, &ways->list[i]) || !combine(&way, a->q, &ways->list[j]) ||
+			    !explains(a, &way, classes, c, sample))
 				continue;
 			name_it(f, &ways->list[i]);
 			name_it(f, &ways->list[j]);
@@ -179,7 +210,7 @@ static void name_two(struct finding *f, const struct asked *a, const struct ways
 
 /* Names three, of which two explain other classes. */
 static void name_three(struct finding *f, const struct asked *a, const struct ways *ways, const bool known[WAYS_MAX + 1],
-                       const struct sample *sample)
+                       const struct classes *classes, size_t c, const struct sample *sample)
 {
 	for (size_t i = 0; i < ways->n; i++)
 		for (size_t j = i + 1; j < ways->n && known[i]; j++)
@@ -187,7 +218,7 @@ static void name_three(struct finding *f, const struct asked *a, const struct wa
 				struct way way = a->q->way;
 
 				if (k == i || k == j || !combine(&way, a->q, &ways->list[i]) || !combine(&way, a->q, &ways->list[j]) ||
-				    !combine(&way, a->q, &ways->list[k]) || matches(a, &way, sample, true) == 0)
+				    !combine(&way, a->q, &ways->list[k]) || !explains(a, &way, classes, c, sample))
 					continue;
 				name_it(f, &ways->list[i]);
 				name_it(f, &ways->list[j]);
@@ -196,8 +227,10 @@ static void name_three(struct finding *f, const struct asked *a, const struct wa
 			}
 }
 
-static int explain_classes(struct finding *findings, size_t n, const struct asked *a, const struct sample *samples, struct error *error)
+static int explain_classes(struct finding *findings, const struct classes *classes, const struct asked *a, const struct sample *samples,
+                           struct error *error)
 {
+	const size_t n = classes->n;
 	struct ways *ways = malloc(sizeof *ways);
 	size_t(*counts)[CLASSES_MAX] = calloc(WAYS_MAX, sizeof *counts);
 	const bool whole = ways != NULL && counts != NULL;
@@ -210,14 +243,14 @@ static int explain_classes(struct finding *findings, size_t n, const struct aske
 				counts[w][c] = matches(a, &ways->list[w].way, &samples[c], false);
 		for (size_t c = 0; c < n; c++)
 			if (findings[c].n_differ > 0)
-				known[name_one(&findings[c], ways, counts, c, n, samples)] = true;
+				known[name_one(&findings[c], a, ways, counts, c, classes, samples)] = true;
 		known[ways->n] = false;
 		for (size_t c = 0; c < n; c++)
 			if (findings[c].n_differ > 0 && findings[c].n_ways == 0)
-				name_two(&findings[c], a, ways, known, &samples[c]);
+				name_two(&findings[c], a, ways, known, classes, c, &samples[c]);
 		for (size_t c = 0; c < n; c++)
 			if (findings[c].n_differ > 0 && findings[c].n_ways == 0)
-				name_three(&findings[c], a, ways, known, &samples[c]);
+				name_three(&findings[c], a, ways, known, classes, c, &samples[c]);
 	}
 	free(ways);
 	free(counts);
@@ -247,16 +280,17 @@ static size_t class_index(struct finding *findings, size_t *n, const struct aske
 	return (*n)++;
 }
 
-static void collect(struct finding *findings, struct sample *samples, size_t *n, const struct asked *a)
+static void collect(struct finding *findings, struct sample *samples, struct classes *classes, const struct asked *a)
 {
 	/* What differs comes first, and leaves room for some that does not. */
 	for (int equal = 0; equal < 2; equal++)
 		for (size_t i = 0; i < a->n; i++) {
 			if (is_same(a, i) != (equal == 1))
 				continue;
-			const size_t c = class_index(findings, n, a, i);
+			const size_t c = class_index(findings, &classes->n, a, i);
 			struct sample *sample = &samples[c];
 
+			classes->of[i] = (uint8_t)c;
 			findings[c].n++;
 			if (equal == 0 && findings[c].n_differ++ == 0)
 				findings[c].first = i;
@@ -269,7 +303,8 @@ static void collect(struct finding *findings, struct sample *samples, size_t *n,
 
 int explain(struct finding findings[CLASSES_MAX], size_t *n_findings, size_t *n_differ, const struct asked *a, struct error *error)
 {
-	size_t n = 0, kept = 0;
+	struct classes classes = {.n = 0};
+	size_t kept = 0;
 
 	*n_findings = *n_differ = 0;
 	for (size_t i = 0; i < a->n; i++)
@@ -277,12 +312,15 @@ int explain(struct finding findings[CLASSES_MAX], size_t *n_findings, size_t *n_
 	if (*n_differ == 0)
 		return EXIT_OK;
 	struct sample *samples = calloc(CLASSES_MAX, sizeof *samples);
-	if (samples == NULL)
-		return fail_memory(error);
-	collect(findings, samples, &n, a);
-	int code = explain_classes(findings, n, a, samples, error);
+	classes.of = malloc(a->n);
+	int code = samples == NULL || classes.of == NULL ? fail_memory(error) : EXIT_OK;
+	if (code == EXIT_OK) {
+		collect(findings, samples, &classes, a);
+		code = explain_classes(findings, &classes, a, samples, error);
+	}
 	free(samples);
-	for (size_t c = 0; c < n; c++)
+	free(classes.of);
+	for (size_t c = 0; c < classes.n; c++)
 		if (findings[c].n_differ > 0)
 			findings[kept++] = findings[c];
 	*n_findings = kept;

@@ -14,7 +14,7 @@ struct finding {
 	size_t n, n_differ, first; /* items of the class, and the first that differs */
 	size_t n_ways;             /* which ways explain it, together */
 	char ways[COMBINED_MAX][WAY_TEXT];
-	char nearest[WAY_TEXT + 32]; /* if none do: what comes near, or "" */
+	char nearest[WAY_TEXT + 96]; /* if none do: what comes near, or "" */
 };
 
 /* What was asked and answered. */

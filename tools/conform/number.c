@@ -83,9 +83,33 @@ static uint32_t scaled(uint32_t x, int exponent)
 	return f32_is_nan(x) ? x : f32_bits(ldexpf(f32_value(x), exponent));
 }
 
-/* What quirks do before a number is rounded. */
-static uint32_t before(uint32_t x, const struct way *way)
+/* A finite number cut to so many bits below the last of its code; `low`: only where that is subnormal. */
+static uint32_t cut_below(const struct mxfp_format_info *f, uint32_t x, int bits, bool low)
 {
+	const double v = f32_value(x);
+	const int least = 1 - f->bias, exponent = v == 0 ? least : ilogb(v);
+
+	if ((x & F32_INF) == F32_INF || (low && exponent >= least))
+		return x;
+	const int unit = (exponent > least ? exponent : least) - (int)f->significand_bits - bits;
+	return f32_bits((float)ldexp(trunc(ldexp(v, -unit)), unit)) | (x & F32_SIGN);
+}
+
+/* What quirks do before a number is rounded. */
+static uint32_t before(const struct mxfp_format_info *f, uint32_t x, const struct way *way)
+{
+	const double v = fabs((double)f32_value(x));
+	const bool floating = f->kind == MXFP_KIND_FLOAT || f->kind == MXFP_KIND_UFLOAT;
+
+	for (int bits = 1; bits <= 3 && floating; bits++) {
+		if (has_quirk(way, QUIRK_CUT_1 + bits - 1))
+			x = cut_below(f, x, bits, false);
+		if (has_quirk(way, QUIRK_CUT_1_LOW + bits - 1))
+			x = cut_below(f, x, bits, true);
+	}
+	if (floating && ((has_quirk(way, QUIRK_FLUSH_BELOW_NORMAL) && v < ldexp(1, 1 - f->bias)) ||
+	                 (has_quirk(way, QUIRK_FLUSH_BELOW_LEAST) && v < ldexp(1, 1 - f->bias - (int)f->significand_bits))))
+		x &= F32_SIGN;
 	if (has_quirk(way, QUIRK_FLUSH_SOURCE) && (x & F32_INF) == 0)
 		x &= F32_SIGN;
 	if (has_quirk(way, QUIRK_VIA_BF16))
@@ -153,6 +177,8 @@ static uint32_t after_finite(const struct mxfp_format_info *f, uint32_t x, uint3
 		magnitude = beyond;
 	if (has_quirk(way, QUIRK_WRAPS) && free_code > f->max_code)
 		magnitude = (uint32_t)free_code & mask;
+	if (has_quirk(way, QUIRK_CARRY_SIGN) && free_code == code_sign(f))
+		return (uint32_t)free_code ^ sign;
 	if (has_quirk(way, QUIRK_NO_CARRY) && round != MXFP_ROUND_SR && magnitude <= f->max_code) {
 		const uint32_t cut = number_encode(f, x, MXFP_ROUND_RTZ, MXFP_OVERFLOW_SAT) & mask;
 
@@ -187,6 +213,8 @@ static uint32_t after(const struct mxfp_format_info *f, uint32_t x, uint32_t cod
 			return 0;
 		if (has_quirk(way, QUIRK_NAN_MAX))
 			return f->max_code | (x >> 31 ? sign : 0);
+		if (has_quirk(way, QUIRK_NAN_PAYLOAD) && has_inf && (x & 0x7FFFFF) >> (23 - f->significand_bits) == 0)
+			return (f->max_code + 1) | (x >> 31 ? sign : 0);
 		return has_quirk(way, QUIRK_NAN_INF) && has_inf ? (f->max_code + 1) | (x >> 31 ? sign : 0) : code;
 	}
 	if ((x & ~F32_SIGN) == F32_INF) {
@@ -262,7 +290,7 @@ uint32_t number_encode_way(const struct mxfp_format_info *f, uint32_t x, const s
 
 	if (!has_any(way))
 		return encode(f, x, &options);
-	x = before(x, way);
+	x = before(f, x, way);
 	if (has_quirk(way, QUIRK_SEED_SWAPPED)) {
 		options.seed = stream;
 		options.stream = seed;
@@ -391,6 +419,15 @@ static void add_around(struct items *items, uint32_t magnitude)
 	}
 }
 
+/* A number that differs from another in one bit of those that decide in which direction it is rounded: every bit is asked at some. */
+static void add_bit(struct items *items, uint32_t magnitude, unsigned bit, bool negative)
+{
+	uint8_t bytes[4];
+
+	store_f32(bytes, (magnitude + (UINT32_C(1) << bit)) | (negative ? F32_SIGN : 0));
+	items_add(items, bytes);
+}
+
 void numbers_add(const struct mxfp_format_info *f, struct items *items)
 {
 	static const uint32_t nans[] = {0x7FC00000, 0x7F800001, 0x7FFFFFFF, 0x7FA00000, 0x7FC00001};
@@ -410,15 +447,28 @@ void numbers_add(const struct mxfp_format_info *f, struct items *items)
 		const double low = f32_value(code_decode(f, code)), high = f32_value(code_decode(f, code + 1));
 
 		add_around(items, f32_bits((float)low));
+		for (unsigned bit = 0; bit < 22; bit++)
+			if (!items->quick || (code + bit) % 11 == 0)
+				add_bit(items, f32_bits((float)low), bit, code & 1);
 		if (code == f->max_code || f->bits > 24)
 			continue;
 		/* The last of these are so near that another rounding before, to bf16 or f16, makes a tie of them. */
 		const uint32_t middle = f32_bits((float)(low + (high - low) / 2));
 		add_around(items, middle);
+		for (unsigned bit = 0; bit < 22; bit++)
+			if (!items->quick || (code + bit) % 11 == 1)
+				add_bit(items, middle, bit, code & 1);
 		for (uint32_t distance = 1 << 13; middle > 1 << 14 && distance >= 1 << 10; distance >>= 3) {
 			add_around(items, middle - distance);
 			add_around(items, middle + distance);
 		}
+	}
+	/* All numbers of bf16. */
+	for (uint32_t x = 0; x <= UINT16_MAX && !items->quick; x++) {
+		uint8_t bytes[4];
+
+		store_f32(bytes, x << 16);
+		items_add(items, bytes);
 	}
 	/* Past the largest, by halves of a step, and far. */
 	const double step = f->kind == MXFP_KIND_EXPONENT ? 0 : ldexp(1, f->kind == MXFP_KIND_FIXED ? -6 : f->emax - (int)f->significand_bits);

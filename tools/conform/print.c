@@ -290,8 +290,13 @@ int outcomes_print(const struct outcomes *outcomes, const char *name, const stru
 
 	const struct totals totals = totals_of(outcomes, N_OPERATIONS);
 
-	if (code != EXIT_OK || totals.differs == 0)
+	if (code != EXIT_OK)
 		return code;
+	if (totals.equal + totals.differs == 0)
+		return fail(error, EXIT_CHECK, "%s: nothing was compared: it supports none of the %zu questions that were asked", name,
+		            totals.unsupported);
+	if (totals.differs == 0)
+		return EXIT_OK;
 	return fail(error, EXIT_CHECK, "%s: answers differ from the contract in %zu of %zu questions that it supports", name,
 	            totals.differs, totals.differs + totals.equal);
 }
