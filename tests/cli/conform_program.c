@@ -584,7 +584,7 @@ int main(int argc, char **argv)
 	fault = argc > 1 ? argv[1] : "";
 	if (is("silent"))
 		sleep(60);
-	if (is("no-line"))
+	if (is("no-line") && fgets(line, sizeof line, stdin) != NULL)
 		for (int i = 0; i < 100000; i++)
 			putchar('x');
 	while (fgets(line, sizeof line, stdin) != NULL) {
