@@ -146,6 +146,8 @@ static int encode(const struct format *f, double x, const char *round, bool satu
 		code -= 1 << f->significand_bits;
 	if (is("binade-too-small") && f->max == 0x7E && code >= 8)
 		code -= fmod(code, 2);
+	if (is("carry-unchecked") && v < ldexp(1, f->emax + 1))
+		return sign ^ (int)code;
 	if (code > f->max) {
 		bool toward_zero = strcmp(round, "rtz") == 0 || strcmp(round, negative ? "rtp" : "rtn") == 0;
 

@@ -107,7 +107,8 @@ not-inverted	nvfp4-decode divides	the inverse of the tensor scale
 scale-exponent	nvfp4-decode multiplies	the exponent of scales alone
 # NVIDIA/Model-Optimizer#1397: a NaN scale for zeros
 zero-scale-nan	nvfp4 modelopt-0.45	the scale of zero blocks is NaN
-# of our own: a shifter without a sticky bit for what leaves it; rounding that is not random; a sum without passes; the last of equal magnitudes
+# of our own: overflow looked at before a number is rounded; a shifter without a sticky bit for what leaves it; rounding that is not random; a sum without passes; the last of equal magnitudes
+carry-unchecked	cast e4m3 rne sat	rounding up past the largest runs into the sign	the code aft
 shifted-out	cast e5m2 rne sat	of subnormal codes, two bits below the last are looked at
 not-random	cast e2m1 sr	rne: to nearest, ties to even
 one-pass	dot mxfp8-e4m3 mxfp4 chain	one pass, however long

@@ -177,7 +177,7 @@ static uint32_t after_finite(const struct mxfp_format_info *f, uint32_t x, uint3
 		magnitude = beyond;
 	if (has_quirk(way, QUIRK_WRAPS) && free_code > f->max_code)
 		magnitude = (uint32_t)free_code & mask;
-	if (has_quirk(way, QUIRK_CARRY_SIGN) && free_code == code_sign(f))
+	if (has_quirk(way, QUIRK_CARRY_SIGN) && free_code == code_sign(f) && v < ldexp(1, f->emax + 1))
 		return (uint32_t)free_code ^ sign;
 	if (has_quirk(way, QUIRK_NO_CARRY) && round != MXFP_ROUND_SR && magnitude <= f->max_code) {
 		const uint32_t cut = number_encode(f, x, MXFP_ROUND_RTZ, MXFP_OVERFLOW_SAT) & mask;
