@@ -555,7 +555,9 @@ static void misbehave(long n_bytes)
 {
 	if (is("dies"))
 		raise(SIGSEGV);
-	if (is("exits"))
+	static int asked;
+
+	if (is("exits") || (is("exits-second") && ++asked == 2))
 		exit(3);
 	if (is("sleeps"))
 		sleep(60);

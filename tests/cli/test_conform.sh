@@ -125,6 +125,8 @@ wrong() {
 	exits 3 "$1" conform "$program $2" --only 'cast e4m3 rne' --quick --timeout 1
 }
 wrong "exited with status 3" exits
+exits 3 "exited with status 3" conform "$program exits-second" --only 'cast e4m3 rne' --quick
+has "what was compared before" "$(cat "$work/out")" "| cast      |     1 |      0 |             0 |"
 wrong "no whole answer within 1 s" sleeps
 wrong "hello: no whole answer within 1 s" silent
 wrong "no whole answer within 1 s" deaf

@@ -159,6 +159,7 @@ struct run {
 	struct child child;
 	const struct conform_options *options;
 	struct outcomes outcomes;
+	size_t n_whole; /* of these: answered */
 };
 
 static int visit_ask(void *context, const struct question *q, struct error *error)
@@ -166,7 +167,9 @@ static int visit_ask(void *context, const struct question *q, struct error *erro
 	struct run *run = context;
 	struct outcome *outcome = outcomes_add(&run->outcomes, q->op, q->label);
 
-	return outcome != NULL ? ask(outcome, &run->child, q, run->options, error) : fail_memory(error);
+	int code = outcome != NULL ? ask(outcome, &run->child, q, run->options, error) : fail_memory(error);
+	run->n_whole += code == EXIT_OK;
+	return code;
 }
 
 static int check_options(const struct conform_options *options, struct error *error)
@@ -200,6 +203,13 @@ int conform_run(const struct conform_options *options, struct error *error)
 	interrupt_release();
 	if (code == EXIT_OK)
 		code = outcomes_print(&run.outcomes, run.child.name, options, error);
+	else if (code == EXIT_INPUT && run.n_whole > 0 && !options->json) {
+		/* What was compared until then. */
+		struct error ignored;
+
+		run.outcomes.n = run.n_whole;
+		outcomes_print(&run.outcomes, run.child.name, options, &ignored);
+	}
 	outcomes_free(&run.outcomes);
 	return code;
 }
