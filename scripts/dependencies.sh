@@ -34,6 +34,9 @@ zsh            command zsh
 chromium-headless-shell command chromium
 mpich          command mpiexec
 libmpich-dev   module  mpich
+python3-dev    command python3-config
+python3-numpy  python  numpy
+python3-pytest python  pytest
 '
 # pip brings what builds the module from PyPI.
 python='
@@ -91,6 +94,7 @@ has_thing() {
 	file) [ -e "$2" ] ;;
 	header) echo "#include <$2>" | cc -E - >/dev/null 2>&1 ;;
 	module) pkg-config --exists "$2" 2>/dev/null ;;
+	python) python3 -c "import $2" 2>/dev/null ;;
 	esac
 }
 
