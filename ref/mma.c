@@ -193,9 +193,11 @@ static bool is_special(const struct mxfp_mma *mma, const struct mxfp_mma_operand
 	return s.nan || s.positive || s.negative;
 }
 
-/* value * 2^shift, toward zero; what is left of a shift to the left fits. */
+/* value * 2^shift, toward zero; what is left of a shift to the left fits. A zero may be shifted by any number. */
 static int64_t shift_cut(int64_t value, int shift)
 {
+	if (value == 0)
+		return 0;
 	const uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
 	const int64_t cut = shift >= 0 ? (int64_t)(magnitude << shift) : shift > -64 ? (int64_t)(magnitude >> -shift) : 0;
 
