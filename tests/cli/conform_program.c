@@ -563,6 +563,10 @@ static void misbehave(long n_bytes)
 		sleep(60);
 	if (is("babbles"))
 		puts("loading the model ...");
+	if (is("other-key")) {
+		puts("{\"bytes\":0,\"status\":\"failed\"}");
+		return;
+	}
 	if (is("lies")) /* more bytes than it announces */
 		n_bytes += 8;
 	if (is("short")) {

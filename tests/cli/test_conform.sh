@@ -134,6 +134,7 @@ wrong "no whole answer within 1 s" drips
 wrong "is not a JSON object" babbles
 wrong "no newline in 4096 bytes" no-line
 wrong "bytes where" short
+wrong "unknown key 'status' in the answer" other-key
 wrong "more bytes than it announced" lies
 wrong "more bytes than it announced" endless
 wrong "is not 1, the version" version-2

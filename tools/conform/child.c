@@ -263,6 +263,29 @@ static int send_request(struct child *child, struct exchange *x, json_t **json, 
 	return receive_json(child, x, json, error);
 }
 
+/* Refuses keys that the exchange does not have: what they should mean would be passed over. */
+static int check_keys(const struct child *child, const char *what, json_t *json, const char *const known[], struct error *error)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach(json, key, value) {
+		size_t i = 0;
+
+		(void)value;
+		while (known[i] != NULL && strcmp(known[i], key) != 0)
+			i++;
+		if (known[i] == NULL) {
+			char text[64];
+
+			snprintf(text, sizeof text, "%s", key);
+			make_printable(text);
+			return fail(error, EXIT_INPUT, "%s: %s: unknown key '%s' in the answer; leave it out", child->command, what, text);
+		}
+	}
+	return EXIT_OK;
+}
+
 static int take_hello(struct child *child, const json_t *json, struct error *error)
 {
 	const json_t *version = json_object_get(json, "version"), *batch = json_object_get(json, "batch");
@@ -292,6 +315,8 @@ int child_start(struct child *child, const char *command, double timeout, struct
 	if (code == EXIT_OK)
 		code = send_request(child, &x, &json, error);
 	if (code == EXIT_OK)
+		code = check_keys(child, "hello", json, (const char *const[]){"version", "name", "batch", NULL}, error);
+	if (code == EXIT_OK)
 		code = take_hello(child, json, error);
 	json_decref(json);
 	return code;
@@ -305,7 +330,9 @@ int child_ask(struct child *child, const char *what, const char *line, const uin
 	int code = send_request(child, &x, &json, error);
 	const json_t *announced = json_object_get(json, "bytes");
 
-	child->unsupported = json_object_get(json, "unsupported") != NULL;
+	if (code == EXIT_OK)
+		code = check_keys(child, what, json, (const char *const[]){"bytes", "unsupported", NULL}, error);
+	child->unsupported = json_is_true(json_object_get(json, "unsupported"));
 	if (code == EXIT_OK && !child->unsupported && !json_is_integer(announced))
 		code = fail(error, EXIT_INPUT, "%s: %s: the answer has neither \"bytes\" nor \"unsupported\"", child->command, what);
 	const json_int_t n_announced = child->unsupported ? 0 : json_integer_value(announced);
