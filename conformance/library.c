@@ -261,8 +261,8 @@ int main(void)
 {
 	while (fgets(line, sizeof line, stdin) != NULL) {
 		const long n = (long)number("n"), bytes = (long)number("bytes");
-		/* The largest result of an item is 50 numbers. */
-		char *in = malloc((size_t)bytes + 1), *out = malloc((size_t)n * 256 + 1);
+		/* The largest result of an item is 129 numbers. */
+		char *in = malloc((size_t)bytes + 1), *out = malloc((size_t)n * 516 + 1);
 
 		if (in == NULL || out == NULL || fread(in, 1, (size_t)bytes, stdin) != (size_t)bytes)
 			return 1;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
 Packages that answer mxfp conform: mxfp conform 'python3 packages.py ml_dtypes'. PACKAGE is ml_dtypes, numpy, torch, gfloat,
-gguf, ggml, onnxruntime, mlx, torchao or compressed-tensors. What a package cannot be asked is not supported.
+gguf, ggml, onnxruntime, mlx, torchao, compressed-tensors, microxcaling or spike. What a package cannot be asked is not supported.
 """
 import importlib.metadata
 import json
@@ -272,8 +272,97 @@ def of_compressed_tensors():
     return importlib.metadata.version("compressed_tensors"), {}, (None, None), {"nvfp4-tensor": nvfp4_tensor, "nvfp4": nvfp4}
 
 
+def of_microxcaling():
+    """It has numbers and no codes: each is given the code of its value, a value without code that of NaN."""
+    import torch
+    from mx import elemwise_ops, formats as mx_formats, mx_ops
+
+    names = {"e4m3": "fp8_e4m3", "e5m2": "fp8_e5m2", "e2m1": "fp4_e2m1", "e2m3": "fp6_e2m3", "e3m2": "fp6_e3m2", "int8": "int8"}
+    rounds = {"rne": "even", "rna": "nearest", "rtz": "floor"}
+    types = {name: mx_formats._get_format_params(theirs) for name, theirs in names.items()}
+
+    def codes(name, y):
+        exponent, bits, _, largest, _ = types[name]
+        y, sign = y.numpy().astype(np.float64), y.numpy().view(np.uint32) >> 31
+        if name == "int8":
+            return np.where(np.isfinite(y), y * 64, 127).astype(np.int8).view(np.uint8)
+        k, bias = np.arange(1 << (exponent + bits - 2)), 2 ** (exponent - 1) - 1
+        field, fraction = k >> (bits - 2), k & ((1 << (bits - 2)) - 1)
+        values = np.ldexp(fraction + (field > 0) * (1 << (bits - 2)), np.maximum(field, 1) - bias - (bits - 2))
+        values = values[values <= largest]
+        at = np.minimum(np.searchsorted(values, np.abs(y)), len(values) - 1)
+        special = len(values) if np.isinf(y).any() and name == "e5m2" else len(k) - 1
+        at = np.where(values[at] == np.abs(y), at, np.where(np.isinf(y), special, len(k) - 1))
+        return (sign << (exponent + bits - 2) | at).astype(np.uint8)
+
+    def cast(q, data):
+        if q["round"] not in rounds:
+            return None
+        exponent, bits, _, largest, _ = types[q["to"]]
+        saturates = q.get("overflow") == "sat" or q["to"] not in ("e4m3", "e5m2")
+        y = elemwise_ops._quantize_elemwise_core(torch.from_numpy(f32(data).copy()), bits, exponent, largest, round=rounds[q["round"]],
+                                                 saturate_normals=saturates)
+        return codes(q["to"], y).tobytes()
+
+    def mx(q, data):
+        name = q["format"].removeprefix("mxfp4").removeprefix("mxfp8-").removeprefix("mxfp6-").removeprefix("mx") or "e2m1"
+        if q["rule"] != "floor" or q["round"] not in rounds:
+            return None
+        seen = {}
+
+        def watched(*args, function=elemwise_ops._quantize_elemwise_core, **keys):
+            seen["y"] = function(*args, **keys)
+            return seen["y"]
+
+        mx_ops._quantize_elemwise_core = watched
+        x = torch.from_numpy(f32(data).reshape(-1, 32).copy())
+        mx_ops._quantize_mx(x, 8, names[name], axes=[-1], block_size=32, round=rounds[q["round"]])
+        # The scale as _quantize_mx() has it, which does not return it.
+        scale = mx_ops._shared_exponents(x, axes=[-1]) - types[name][2]
+        scale = np.where(np.isnan(scale) | (scale > 127), 128, np.maximum(scale, -127)) + 127
+        y = codes(name, seen["y"].reshape(-1, 32)).astype(np.uint32)
+        n_bits = {"mxfp4": 4, "mxfp6-e2m3": 6, "mxfp6-e3m2": 6}.get(q["format"], 8)
+        bits = (y[:, :, None] >> np.arange(n_bits) & 1).reshape(len(y), -1).astype(np.uint8)
+        return np.packbits(bits, axis=1, bitorder="little").tobytes() + scale.astype(np.uint8).tobytes()
+
+    return os.environ.get("MICROXCALING_VERSION", "of unknown version"), types, (None, None), {"cast": cast, "mx": mx}
+
+
+def of_spike():
+    """The SoftFloat of the RISC-V simulator, its folder softfloat/ compiled to libsoftfloat.so."""
+    import ctypes
+
+    library = ctypes.CDLL("libsoftfloat.so")
+    mode = ctypes.c_uint8.in_dll(library, "softfloat_roundingMode")
+    rounds = {"rne": 0, "rtz": 1, "rtn": 2, "rtp": 3, "rna": 4}
+    types = {"e4m3": "u1", "e5m2": "u1", "f16": "<u2", "bf16": "<u2"}
+
+    def run(name, x, dtype, *more):
+        # A struct of one number is passed as that number.
+        function = library[name]
+        function.restype = ctypes.c_uint32
+        function.argtypes = [ctypes.c_uint32] + [ctypes.c_bool] * len(more)
+        return np.array([function(int(v), *more) for v in x]).astype(dtype)
+
+    def cast(q, data):
+        if q["round"] not in rounds:
+            return None
+        mode.value = rounds[q["round"]]
+        saturates = [q["overflow"] == "sat"] if "overflow" in q else []
+        return run("f32_to_" + q["to"], np.frombuffer(data, "<u4"), types[q["to"]], *saturates).tobytes()
+
+    def decode(q, data):
+        name, x = q["from"], np.frombuffer(data, types[q["from"]])
+        if name in ("e4m3", "e5m2"):
+            name, x = "bf16", run(name + "_to_bf16", x, "<u2")
+        return run(name + "_to_f32", x, "<u4").tobytes()
+
+    return os.environ.get("SPIKE_VERSION", "of unknown version"), types, (None, None), {"cast": cast, "decode": decode}
+
+
 packages = {"ml_dtypes": of_ml_dtypes, "numpy": of_numpy, "torch": of_torch, "onnxruntime": of_onnxruntime, "gfloat": of_gfloat,
-            "gguf": of_gguf, "ggml": of_ggml, "mlx": of_mlx, "torchao": of_torchao, "compressed-tensors": of_compressed_tensors}
+            "gguf": of_gguf, "ggml": of_ggml, "mlx": of_mlx, "torchao": of_torchao, "compressed-tensors": of_compressed_tensors,
+            "microxcaling": of_microxcaling, "spike": of_spike}
 name = sys.argv[1] if len(sys.argv) == 2 else ""
 if name not in packages:
     sys.exit("usage: packages.py " + "|".join(packages))

@@ -124,13 +124,20 @@ exits 1 "nothing was compared: it supports none of the 14 questions" conform "$p
 wrong() {
 	exits 3 "$1" conform "$program $2" --only 'cast e4m3 rne' --quick --timeout 1
 }
+# waits PART FAULT: the same in the background, of one that is waited for.
+waiting=
+waits() {
+	(work=$work/$2 && mkdir "$work" && failures=0 && wrong "$1" "$2" && exit $failures) &
+	waiting="$waiting $!"
+}
+waits "no whole answer within 1 s" sleeps
+waits "hello: no whole answer within 1 s" silent
+waits "no whole answer within 1 s" deaf
+waits "no whole answer within 1 s" drips
+waits "does not exit" stays
 wrong "exited with status 3" exits
 exits 3 "exited with status 3" conform "$program exits-second" --only 'cast e4m3 rne' --quick
 has "what was compared before" "$(cat "$work/out")" "| cast      |     1 |      0 |             0 |"
-wrong "no whole answer within 1 s" sleeps
-wrong "hello: no whole answer within 1 s" silent
-wrong "no whole answer within 1 s" deaf
-wrong "no whole answer within 1 s" drips
 wrong "is not a JSON object" babbles
 wrong "no newline in 4096 bytes" no-line
 wrong "bytes where" short
@@ -138,11 +145,13 @@ wrong "unknown key 'status' in the answer" other-key
 wrong "more bytes than it announced" lies
 wrong "more bytes than it announced" endless
 wrong "is not 1, the version" version-2
-wrong "does not exit" stays
 wrong "ended with exit status 1" fails-at-end
 exits 3 "hello: it exited with status 127" conform "exec 2>&-; $work/none" --timeout 5
 exits 3 "signal 11" conform "exec 2>&-; $program dies; exit \$?" --only 'cast e4m3 rne'
 exits 3 "hello" conform 'echo hello; cat >/dev/null' --timeout 5
+for pid in $waiting; do
+	check "a program that is waited for" wait "$pid"
+done
 same "processes that are left" "" "$(ps -ef | grep -F "$program" | grep -v grep)"
 exits 2 "no question begins so" conform "$program" --only 'cast e9m9'
 exits 2 "unknown value 'torhc': did you mean 'torch'?" conform "$program" --like torhc

@@ -64,7 +64,7 @@ report 'not executable' < <(for file in "${scripts[@]}"; do [[ -x $file || $file
 intrinsic='_mm[0-9]*_|__m(128|256|512)|__builtin_(ia32|cpu)|(^|[^a-z_])v(ld|st)[1-4]q?_|intrin\.h|arm_neon|cpuid|HWCAP'
 machine='__asm|(^|[^a-z_])asm[^a-z]|__(ARM|AVX|SSE|i386|x86_64|aarch64|riscv)'
 report 'instruction set outside its place' < <(grep -nHE "$intrinsic|$machine" "${code[@]}" |
-	grep -vE '^(simd/|bench/machine\.h|lib/cpu_[a-z0-9]*\.c|lib/isa\.def)')
+	grep -vE '^(simd/|conformance/arm\.c|bench/machine\.h|lib/cpu_[a-z0-9]*\.c|lib/isa\.def)')
 
 # Files that belong together.
 report 'no such file' < <(grep -noE '`[a-z]+/[A-Za-z0-9_./-]+`' HACKING.md | tr -d '`' | while IFS=: read -r line path; do
