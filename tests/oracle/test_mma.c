@@ -50,13 +50,13 @@ static uint8_t *read_silicon(json_t **facts)
 	return data;
 }
 
-/* What the products of an instruction's name are: "wgmma.m64n8k32.e4m3.e5m2". */
+/* What the products of an instruction's name are, "wgmma.m64n8k32.e4m3.e5m2", on a chip that sums as `acc`, or is an H200. */
 struct instruction {
 	enum mxfp_acc acc;
 	enum mxfp_format a, w;
 };
 
-static struct instruction instruction_of(const char *name)
+static struct instruction instruction_of(const char *name, const char *acc)
 {
 	struct instruction i;
 	char text[64], *dot[3] = {NULL};
@@ -72,7 +72,10 @@ static struct instruction instruction_of(const char *name)
 	i.w = i.a;
 	if (dot[2] != NULL)
 		assert_status(mxfp_format_from_name(&i.w, dot[2] + 1), MXFP_OK);
-	i.acc = strncmp(name, "mma.m16n8k32", 12) == 0 ? MXFP_ACC_HOPPER_MMA : MXFP_ACC_HOPPER;
+	int value = strncmp(name, "mma.m16n8k32", 12) == 0 ? MXFP_ACC_HOPPER_MMA : MXFP_ACC_HOPPER;
+	if (acc != NULL)
+		assert_status(mxfp_option_from_name(&value, MXFP_OPTION_ACC, acc), MXFP_OK);
+	i.acc = (enum mxfp_acc)value;
 	return i;
 }
 
@@ -85,14 +88,14 @@ static void sum_tile(uint32_t got[ROWS][COLS], const struct instruction *i, cons
 	struct mxfp_mma_operand of_a[MXFP_MMA_MOST], of_w[MXFP_MMA_MOST];
 
 	ck_assert_ptr_nonnull(mma);
-	ck_assert_uint_eq(mma->k, a->cols);
-	for (size_t row = 0; row < ROWS; row++) {
-		mxfp_mma_load(of_a, mma, a, row, 0, mma->k);
-		for (size_t col = 0; col < COLS; col++) {
-			mxfp_mma_load(of_w, mma, w, col, 0, mma->k);
-			got[row][col] = mxfp_mma_sum(mma, of_a, of_w, fraction, got[row][col]);
+	for (size_t k = 0; k < a->cols; k += mma->k)
+		for (size_t row = 0; row < ROWS; row++) {
+			mxfp_mma_load(of_a, mma, a, row, k, mma->k);
+			for (size_t col = 0; col < COLS; col++) {
+				mxfp_mma_load(of_w, mma, w, col, k, mma->k);
+				got[row][col] = mxfp_mma_sum(mma, of_a, of_w, fraction, got[row][col]);
+			}
 		}
-	}
 }
 
 /* The same by mxfp_gemm(), whose NaN is 7FC00000. */
@@ -146,7 +149,7 @@ TEST(silicon)
 		return;
 	json_array_foreach(json_object_get(facts, "records"), index, record) {
 		const char *name = json_string_value(json_object_get(record, "instruction"));
-		const struct instruction i = instruction_of(name);
+		const struct instruction i = instruction_of(name, json_string_value(json_object_get(record, "acc")));
 		const size_t tiles = (size_t)json_integer_value(json_object_get(record, "tiles"));
 		const uint8_t *a = data + json_integer_value(json_object_get(record, "offset"));
 		const uint8_t *w = a + tiles * A_BYTES, *c = w + tiles * W_BYTES, *d = c + tiles * C_BYTES;

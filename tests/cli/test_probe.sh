@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# conformance/probe.cu: its host's part, with libmxfp in place of a GPU, answers what a chip has, and "own", and records tiles; nvcc,
+# where it is, compiles the GPU's part without a warning.
+. "${srcdir:-.}/tests/cli/cli.shlib"
+source=${srcdir:-.}/conformance/probe.cu
+built=
+for chip in 75 89 90; do
+	# shellcheck disable=SC2086 # CXX may contain options
+	${CXX:-c++} -x c++ -O1 -Wall -Wextra -Werror -DEMULATE=$chip -I "${srcdir:-.}/include" -o "$work/probe$chip" "$source" \
+		-x none .libs/libmxfp-all.a -lm -lpthread 2>"$work/built" || continue
+	built=1
+	exits 0 "" conform "$work/probe$chip" --only dot --quick
+	# Equal and unknown of 12 pairs of formats, each with two k.
+	has "what a chip of capability $chip has" "$(cat "$work/out")" \
+		"$(case $chip in 75) echo '|     2 |      0 |' ;; 89) echo '|    10 |      0 |' ;; *) echo '|    14 |      0 |' ;; esac)"
+done
+if [ -n "$built" ]; then
+	# 33 products of 2 and 1/2, whose last is the first of a third instruction of 16.
+	{
+		printf '%s\n%s\n' '{"op":"hello","version":1}' '{"op":"dot","a":"f16","w":"f16","acc":"own","k":33,"n":1,"bytes":132}'
+		bytes "$(repeat 33 0040)" "$(repeat 33 0038)"
+	} | "$work/probe90" >"$work/out"
+	same "a sum whose k is no multiple of the instruction's" 00000442 "$(data 4 "$work/out")"
+	mkdir "$work/tiles"
+	check "no tiles were recorded" "$work/probe90" --record "$work/tiles"
+	# Seven pairs of formats by mma, four of them by wgmma too: 30 tiles of 6400 bytes of five kinds of data.
+	same "bytes of tiles" $((11 * 5 * 30 * 6400)) "$(wc -c <"$work/tiles/tiles.bin" | tr -d ' ')"
+fi
+command -v nvcc >/dev/null || { finish; exit; }
+nvcc -arch=sm_90a --Werror all-warnings -Xcompiler -Wall,-Wextra -c -o "$work/probe.o" "$source" >"$work/nvcc" 2>&1 ||
+	bad "nvcc does not compile it"
+same "what nvcc says" "" "$(cat "$work/nvcc")"
+finish
