@@ -198,6 +198,30 @@ static uint32_t random_code(struct asker *asker, const struct mxfp_format_info *
 	return word >> 31 & 1 ? code | code_sign(e) : code;
 }
 
+static uint32_t random_element(struct asker *asker, const struct mxfp_format_info *e)
+{
+	const uint32_t code = (uint32_t)items_random(&asker->items) & ((UINT32_C(1) << e->bits) - 1);
+
+	return e->special != MXFP_SPECIAL_NONE && (code & code_mask(e)) > e->max_code ? e->max_code : code;
+}
+
+void item_block(struct asker *asker, size_t leaf, int exponent)
+{
+	for (int s = 0; s < 2; s++) {
+		const struct side *side = &asker->side[s];
+		const bool power = side->scale != NULL && side->scale->kind == MXFP_KIND_EXPONENT;
+		const int own = s == 0 ? exponent / 2 : exponent - exponent / 2;
+
+		for (size_t i = leaf * asker->length; i < (leaf + 1) * asker->length; i++) {
+			put_code(asker, side, i, side->scale == NULL ? random_code(asker, side->element, own, 1) : random_element(asker, side->element));
+			if (side->scale != NULL)
+				asker->item[side->scales_at + i / side->length] =
+					(uint8_t)(power ? clamp(own + 127, 0, 254) :
+					          clamp(0x38 + 8 * own + (int)(items_random(&asker->items) % 8), 1 + (int)(items_random(&asker->items) % 8), 0x7E));
+		}
+	}
+}
+
 static void random_side(struct asker *asker, const struct side *side, int style)
 {
 	/* In styles 4 and 6 products are near the least and near the largest numbers of binary32. */
@@ -207,12 +231,8 @@ static void random_side(struct asker *asker, const struct side *side, int style)
 
 	for (size_t i = 0; i < asker->k; i++) {
 		const bool zero = style == 5 && items_random(&asker->items) % 8 != 0;
-		uint32_t code = side->scale == NULL ? random_code(asker, side->element, centre, spread) :
-		                (uint32_t)items_random(&asker->items) & ((UINT32_C(1) << side->element->bits) - 1);
+		const uint32_t code = side->scale == NULL ? random_code(asker, side->element, centre, spread) : random_element(asker, side->element);
 
-		if (side->scale != NULL && side->element->special != MXFP_SPECIAL_NONE &&
-		    (code & code_mask(side->element)) > side->element->max_code)
-			code = side->element->max_code;
 		put_code(asker, side, i, zero ? 0 : code);
 	}
 	for (size_t i = 0; side->scale != NULL && i < asker->k / side->length; i++) {

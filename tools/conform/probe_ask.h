@@ -41,6 +41,9 @@ void item_add(struct asker *asker);
 /* Puts a number at one side of a leaf. */
 bool item_factor(struct asker *asker, int side, size_t leaf, double m, int exponent, bool subnormals);
 
+/* Puts any elements at a leaf of blocks, whose scales multiply to about 2^exponent, or to what is nearest. */
+void item_block(struct asker *asker, size_t leaf, int exponent);
+
 /* Fills the item at random, in a style from 0 to N_STYLES - 1; the last has NaN and Inf. */
 enum { N_STYLES = 8, STYLE_SPECIAL = N_STYLES - 1 };
 void item_random(struct asker *asker, int style);

@@ -56,10 +56,10 @@ static void add_masks(const struct masks *m, size_t pivot, size_t other)
 	struct asker *asker = m->asker;
 
 	if (!m->one_by_one) {
-		put_ones(m);
-		item_put(asker, pivot, 1, 1, m->most, m->subnormals);
+		/* All are ones already, but the pivot. */
 		item_put(asker, other, -1, 1, m->most, m->subnormals);
 		item_add(asker);
+		item_put(asker, other, 1, 1, m->one, m->subnormals);
 		return;
 	}
 	for (size_t i = 0; i < asker->n_leaves; i++) {
@@ -84,6 +84,8 @@ static int ask_masks(void *context, size_t pivot, const size_t *others, size_t n
 		float *answers;
 
 		items_clear(m->asker);
+		put_ones(m);
+		item_put(m->asker, pivot, 1, 1, m->most, m->subnormals);
 		for (size_t i = from; i < from + chunk; i++)
 			add_masks(m, pivot, others[i]);
 		code = asker_ask(m->asker, &answers, error);
@@ -255,6 +257,7 @@ struct battery {
 	size_t slots[SLOTS_MAX + 1], n_slots, n;
 	struct factor *a, *w;  /* of the slots of all items, where plans look for them */
 	float *answers;
+	size_t *order;         /* of items: what told rules apart is asked first */
 };
 
 static bool answer_is(float x, float y)
@@ -268,13 +271,18 @@ static bool battery_holds(const struct battery *b, const struct machine *machine
 	const size_t length = b->asker->length;
 	struct factor *a = b->asker->a, *w = b->asker->w;
 
-	for (size_t i = 0; i < b->n; i++) {
+	for (size_t at = 0; at < b->n; at++) {
+		const size_t i = b->order[at];
+
 		for (size_t s = 0; s < b->n_slots; s++) {
 			a[b->slots[s] * length] = b->a[i * b->n_slots + s];
 			w[b->slots[s] * length] = b->w[i * b->n_slots + s];
 		}
-		if (!answer_is(plan_run(b->plan, machine, &(struct products){a, w, length}), b->answers[i]))
+		if (!answer_is(plan_run(b->plan, machine, &(struct products){a, w, length}), b->answers[i])) {
+			b->order[at] = b->order[at / 2];
+			b->order[at / 2] = i;
 			return false;
+		}
 	}
 	return true;
 }
@@ -285,6 +293,7 @@ static void battery_free(struct battery *b)
 	free(b->a);
 	free(b->w);
 	free(b->answers);
+	free(b->order);
 }
 
 /* Asks for the items that were added, and prepares to compare with them. */
@@ -296,8 +305,11 @@ static int battery_begin(struct battery *b, const struct machine *machine, struc
 	b->plan = plan_make(machine, b->slots, b->n_slots);
 	b->a = malloc((b->n * b->n_slots + 1) * sizeof *b->a);
 	b->w = malloc((b->n * b->n_slots + 1) * sizeof *b->w);
-	if (b->plan == NULL || b->a == NULL || b->w == NULL)
+	b->order = malloc((b->n + 1) * sizeof *b->order);
+	if (b->plan == NULL || b->a == NULL || b->w == NULL || b->order == NULL)
 		return fail_memory(error);
+	for (size_t i = 0; i < b->n; i++)
+		b->order[i] = i;
 	int code = asker_ask(b->asker, &b->answers, error);
 	for (size_t i = 0; i < b->n && b->answers != NULL; i++) {
 		const struct products p = item_products(b->asker, i);
@@ -330,41 +342,50 @@ static void keep_rule(struct known *known, struct rule *rule, const struct rule 
 	known->result &= held->result == rule->result;
 }
 
-/* Tries all ways to align, except for the result. */
-static void try_rules(struct known *known, struct rule *rule, struct rule *now, const struct rule *result, const struct battery *b,
+/* Tries all ways to align so many bits, all with the same result. */
+static void try_terms(struct known *known, struct rule *rule, struct rule *now, struct rule tried, const struct battery *b,
                       const struct machine *machine)
 {
+	static const enum cut terms[] = {CUT_ZERO, CUT_DOWN, CUT_NEAREST};
 	const int n_measures = b->asker->length > 1 ? N_MEASURES : MEASURE_SCALES;
 
-	for (int fraction = FRACTION_ALL; fraction >= 4; fraction = fraction == FRACTION_ALL ? 44 : fraction - 1)
-		for (int choice = 0; choice < 3 * n_measures * 2; choice++) {
-			const struct rule tried = {fraction, (const enum cut[]){CUT_ZERO, CUT_DOWN, CUT_NEAREST}[choice % 3],
-			                           (enum measure)(choice / 3 % n_measures), LOWEST_NONE, choice >= 3 * n_measures, result->bits,
-			                           result->result};
-
-			/* An exact sum has one way. */
-			if ((fraction == FRACTION_ALL && choice > 0) || (tried.apart && fraction > 31))
-				continue;
-			*now = tried;
-			if (battery_holds(b, machine))
-				keep_rule(known, rule, &tried);
-		}
+	/* An exact sum has one way. */
+	for (int choice = 0; choice < (tried.fraction == FRACTION_ALL ? 1 : 3 * n_measures * 2); choice++) {
+		tried.term = terms[choice % 3];
+		tried.measure = (enum measure)(choice / 3 % n_measures);
+		tried.apart = choice >= 3 * n_measures;
+		*now = tried;
+		if ((!tried.apart || tried.fraction <= 31) && battery_holds(b, machine))
+			keep_rule(known, rule, &tried);
+	}
 }
 
+enum { FRACTION_LEAST = 4, FRACTION_MOST = 44, BITS_LEAST = 4, BITS_MOST = 29, BITS_BINARY64 = 53 };
+
+/* The likeliest come first: one of several that hold is shown. */
+static void try_results(struct known *known, struct rule *rule, struct rule *now, int fraction, const struct battery *b,
+                        const struct machine *machine)
+{
+	static const int likely[] = {24, 14, BITS_BINARY64};
+
+	for (int i = 0; i < 3 + BITS_MOST - BITS_LEAST + 1; i++) {
+		const int bits = i < 3 ? likely[i] : BITS_LEAST + i - 3;
+
+		for (int cut = 0; cut < N_CUTS && (i < 3 || (bits != 24 && bits != 14)); cut++)
+			try_terms(known, rule, now, (struct rule){.fraction = fraction, .lowest = LOWEST_NONE, .bits = bits, .result = (enum cut)cut}, b,
+			          machine);
+	}
+}
+
+/* Tries all rules. If an exact sum holds, so do those that keep more bits than can be seen. */
 static void find_rule(struct known *known, struct rule *rule, const struct battery *b, struct machine *machine, bool several)
 {
-	static const int most_likely[] = {24, 14, 53};
 	struct rule *now = several ? &machine->several : &machine->pair;
 
 	*known = (struct known){.any = false};
-	for (int i = 0; i < 3 + 26 + 1; i++) {
-		const int bits = i < 3 ? most_likely[i] : i + 1;
-
-		if (i >= 3 && (bits == 24 || bits == 14 || bits > 29))
-			continue;
-		for (int cut = 0; cut < N_CUTS; cut++)
-			try_rules(known, rule, now, &(struct rule){.bits = bits, .result = (enum cut)cut}, b, machine);
-	}
+	try_results(known, rule, now, FRACTION_ALL, b, machine);
+	for (int fraction = FRACTION_MOST; fraction >= FRACTION_LEAST && rule->fraction != FRACTION_ALL; fraction--)
+		try_results(known, rule, now, fraction, b, machine);
 	if (known->any)
 		*now = *rule;
 }
@@ -372,7 +393,7 @@ static void find_rule(struct known *known, struct rule *rule, const struct batte
 static int find_steps(struct found *found, struct asker *asker, bool several, struct error *error)
 {
 	struct battery b = {.asker = asker};
-	struct rule rule;
+	struct rule rule = {.fraction = 0};
 
 	b.n_slots = several ? several_slots(&found->machine.tree, b.slots) : pair_slots(&found->machine.tree, b.slots);
 	if (b.n_slots < 2)
@@ -533,6 +554,24 @@ static int find_inside(struct found *found, struct asker *asker, struct error *e
 		item_random(asker, i % STYLE_SPECIAL);
 		item_add(asker);
 	}
+	/* Blocks whose products lie where they are cut, beside two that cancel. */
+	size_t slots[SLOTS_MAX + 1];
+	const size_t n_slots = found->has_several ? several_slots(&found->machine.tree, slots) : pair_slots(&found->machine.tree, slots);
+	for (int i = 0; i < 400 && n_slots > 2; i++) {
+		const int high = products_high(asker) < 20 ? products_high(asker) - 4 : 20;
+		const size_t turn = items_random(&asker->items) % n_slots;
+
+		item_clear(asker);
+		for (size_t k = 0; k < n_slots; k++) {
+			const size_t slot = slots[(k + turn) % n_slots];
+
+			if (k < 2)
+				item_put(asker, slot, k == 0 ? 1 : -1, 1, high, false);
+			else
+				item_block(asker, slot, high - 20 - (int)(items_random(&asker->items) % 24));
+		}
+		item_add(asker);
+	}
 	int code = asker_ask(asker, &answers, error);
 	if (answers == NULL)
 		return code;
@@ -547,8 +586,11 @@ static int find_inside(struct found *found, struct asker *asker, struct error *e
 	for (int choice = 0; choice < 3 * N_INSIDE && (n_held == 0 || rule->fraction != FRACTION_ALL); choice++) {
 		bool holds = true;
 
+		/* A sum of few bits is the same when it is rounded. */
+		if (n_held > 0 && first / 3 == INSIDE_ONE && choice / 3 == INSIDE_ROUNDED)
+			continue;
 		found->machine.inside = (enum inside)(choice / 3);
-		choose_first(found, choice % 3);
+		choose_first(found, (choice + 1) % 3);
 		for (size_t i = 0; i < asker->items.n && holds; i++) {
 			const struct products p = item_products(asker, i);
 
@@ -561,7 +603,7 @@ static int find_inside(struct found *found, struct asker *asker, struct error *e
 			choice += 2 - choice % 3;
 	}
 	found->machine.inside = (enum inside)(first / 3);
-	choose_first(found, first % 3);
+	choose_first(found, (first + 1) % 3);
 	found->inside_known = n_held == 1;
 	plan_free(plan);
 	free(answers);
