@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* libmxfp itself as a program for mxfp conform, with the kernels of this machine: cc -o library library.c -lmxfp */
+/* libmxfp itself as a program for mxfp conform, with the kernels of this machine: cc -o library library.c -lmxfp
+   With --probe it sums as argv[1] says, an acc, in passes of argv[2]. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,8 @@
 #include <mxfp.h>
 
 static char line[4096];
+static const char *own_acc = "";
+static unsigned own_pass;
 
 static const char *word(const char *key)
 {
@@ -156,8 +159,15 @@ static long side(struct mxfp_matrix *matrix, enum mxfp_format format, size_t k, 
 
 static long dot(const char *in, float *out, long n)
 {
-	const struct mxfp_gemm_options options = {.size = sizeof options, .acc = (enum mxfp_acc)choice("acc", MXFP_OPTION_ACC)};
+	struct mxfp_gemm_options options = {.size = sizeof options, .acc = (enum mxfp_acc)choice("acc", MXFP_OPTION_ACC)};
 	const enum mxfp_format formats[2] = {format_of("a"), format_of("w")};
+	int acc = MXFP_ACC_CHAIN;
+
+	if (strcmp(word("acc"), "own") == 0) {
+		mxfp_option_from_name(&acc, MXFP_OPTION_ACC, own_acc);
+		options.acc = (enum mxfp_acc)acc;
+		options.pass_k = own_pass;
+	}
 	const size_t k = (size_t)number("k");
 
 	for (long i = 0; i < n; i++) {
@@ -257,8 +267,10 @@ static long answer(const void *in, void *out, long n)
 	       strcmp(op, "attention") == 0 ? attention(in, out, n) : -1;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	own_acc = argc > 1 ? argv[1] : "chain";
+	own_pass = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
 	while (fgets(line, sizeof line, stdin) != NULL) {
 		const long n = (long)number("n"), bytes = (long)number("bytes");
 		/* The largest result of an item is 129 numbers. */

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "conform/conform.h"
+#include "conform/probe.h"
 
 static int run(int argc, char **argv, struct error *error)
 {
@@ -13,15 +14,20 @@ static int run(int argc, char **argv, struct error *error)
 		"on its standard input and output, as conformance/README.md has it, and compares\n"
 		"each answer with doc/numerics.md. Of what differs it says for each class of\n"
 		"input what the answers match instead: another rounding, scale rule, order, ...\n"
-		"Exit status: 0 if all that is supported is equal, 1 if not.",
+		"Exit status: 0 if all that is supported is equal, 1 if not.\n"
+		"With --probe it asks for dot products alone, summed as the machine sums them,\n"
+		"and says how that is: order, alignment, rounding, and which --acc it equals.",
 		"  mxfp conform ./caster --only 'cast e4m3'\n"
-		"  mxfp conform 'python3 quantizer.py' --quick --json",
+		"  mxfp conform 'python3 quantizer.py' --quick --json\n"
+		"  mxfp conform ./gpu --probe --only 'bf16 bf16'",
 	};
 	struct string_list only = {.n = 0};
-	struct conform_options conform = {.only = &only, .timeout = 30};
+	struct conform_options conform = {.only = &only, .timeout = 30, .products = 1024};
 	const struct option_spec options[] = {
 		{"only", 0, OPTION_LIST, "WORDS", "ask only questions that begin so, such as 'cast e4m3'; may be repeated", &only},
 		{"like", 0, OPTION_STRING, "NAME", "ask only what this package or standard is known to do", &conform.profile},
+		{"probe", 0, OPTION_FLAG, NULL, "find out how products are summed; --only names a pair: 'bf16 bf16'", &conform.probe},
+		{"products", 0, OPTION_UNSIGNED, "N", "how many a dot product of --probe has [1024]", &conform.products},
 		{"quick", 0, OPTION_FLAG, NULL, "ask with fewer inputs: all edges, less at random", &conform.quick},
 		{"seed", 0, OPTION_UNSIGNED, "N", "seed of random inputs", &conform.seed},
 		{"timeout", 0, OPTION_UNSIGNED, "SECONDS", "how long an answer may take", &conform.timeout},
@@ -34,7 +40,7 @@ static int run(int argc, char **argv, struct error *error)
 		return parsed_code(parsed);
 	if (conform.timeout == 0 || conform.timeout > 86400)
 		return fail(error, EXIT_USAGE, "conform: --timeout is from 1 to 86400 seconds");
-	return conform_run(&conform, error);
+	return conform.probe ? probe_run(&conform, error) : conform_run(&conform, error);
 }
 
 const struct command command_conform = {"conform", "check a program against the contract", run};

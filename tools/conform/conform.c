@@ -14,19 +14,6 @@
 #include "conform/print.h"
 #include "conform/profile.h"
 
-/* Copies parts of items that are together to requests, where all first parts come first, or back. */
-static void rearrange(uint8_t *wire, uint8_t *together, const size_t parts[PARTS_MAX], size_t bytes, size_t n, bool back)
-{
-	size_t at = 0;
-
-	for (int p = 0; p < PARTS_MAX && parts[p] != 0; at += parts[p++])
-		for (size_t i = 0; i < n; i++, wire += parts[p]) {
-			uint8_t *part = together + i * bytes + at;
-
-			memcpy(back ? part : wire, back ? wire : part, parts[p]);
-		}
-}
-
 /* The same numbers for the same question, whichever others are asked. */
 static uint64_t seed_of(const struct question *q, uint64_t seed)
 {
@@ -38,21 +25,18 @@ static uint64_t seed_of(const struct question *q, uint64_t seed)
 /* What is held for one question. */
 struct held {
 	struct items items;
-	uint8_t *expected, *got, *wire_in, *wire_out;
+	uint8_t *expected, *got;
 	uint64_t *indices;
 };
 
-static int hold(struct held *held, const struct question *q, size_t batch, struct error *error)
+static int hold(struct held *held, const struct question *q, struct error *error)
 {
 	const size_t n = held->items.n;
 
 	held->expected = malloc(n * q->out_bytes);
 	held->got = malloc(n * q->out_bytes);
-	held->wire_in = malloc(batch * q->in_bytes);
-	held->wire_out = malloc(batch * q->out_bytes);
 	held->indices = malloc(n * sizeof *held->indices);
-	if (held->items.out_of_memory || held->expected == NULL || held->got == NULL || held->wire_in == NULL ||
-	    held->wire_out == NULL || held->indices == NULL)
+	if (held->items.out_of_memory || held->expected == NULL || held->got == NULL || held->indices == NULL)
 		return fail_memory(error);
 	for (size_t i = 0; i < n; i++)
 		held->indices[i] = i;
@@ -64,29 +48,7 @@ static void let_go(struct held *held)
 	free(held->items.bytes);
 	free(held->expected);
 	free(held->got);
-	free(held->wire_in);
-	free(held->wire_out);
 	free(held->indices);
-}
-
-static int ask_batches(struct child *child, const struct question *q, struct held *held, struct error *error)
-{
-	for (size_t first = 0; first < held->items.n; first += child->batch) {
-		const size_t n = held->items.n - first < child->batch ? held->items.n - first : child->batch;
-		char line[512];
-
-		rearrange(held->wire_in, held->items.bytes + first * q->in_bytes, q->in, q->in_bytes, n, false);
-		snprintf(line, sizeof line, "{\"op\":\"%s\"%s,\"first\":%zu,\"n\":%zu,\"bytes\":%zu}\n", op_name(q->op),
-		         q->keys, first, n, n * q->in_bytes);
-		int code = child_ask(child, q->label, line, held->wire_in, n * q->in_bytes, held->wire_out, n * q->out_bytes, error);
-		if (code != EXIT_OK || (child->unsupported && first == 0))
-			return code;
-		if (child->unsupported)
-			return fail(error, EXIT_INPUT, "%s: %s: not supported from item %zu on, after answers to those before",
-			            child->command, q->label, first);
-		rearrange(held->wire_out, held->got + first * q->out_bytes, q->out, q->out_bytes, n, true);
-	}
-	return EXIT_OK;
 }
 
 static int ask(struct outcome *outcome, struct child *child, const struct question *q, const struct conform_options *options,
@@ -97,10 +59,9 @@ static int ask(struct outcome *outcome, struct child *child, const struct questi
 	size_t n_findings = 0;
 
 	operations[q->op]->items(q, &held.items);
-	const size_t batch = held.items.n < child->batch ? held.items.n : child->batch;
-	int code = hold(&held, q, batch, error);
+	int code = hold(&held, q, error);
 	if (code == EXIT_OK)
-		code = ask_batches(child, q, &held, error);
+		code = question_ask(child, q, held.items.bytes, held.items.n, held.got, error);
 	outcome->unsupported = child->unsupported;
 	outcome->n = held.items.n;
 	const struct asked asked = {q, held.items.bytes, held.expected, held.got, held.indices, held.items.n};

@@ -97,11 +97,16 @@ void question_choice(struct question *q, const char *key, enum mxfp_option optio
 void question_in(struct question *q, size_t bytes, size_t word);
 void question_out(struct question *q, size_t bytes, size_t word);
 
+struct child;
+
+/* Asks about n items. The answers follow each other in `got`, or child->unsupported is set. */
+int question_ask(struct child *child, const struct question *q, const uint8_t *items, size_t n, uint8_t *got, struct error *error);
+
 struct conform_options {
 	const char *command, *profile;
 	const struct string_list *only;
-	bool quick, json;
-	uint64_t seed, timeout;
+	bool quick, json, probe;
+	uint64_t seed, timeout, products; /* the last: of a dot product that is probed */
 };
 
 /* Asks the program, prints, and returns EXIT_CHECK if anything differs. */

@@ -6,6 +6,7 @@
 
 #include "base/library.h"
 #include "conform/number.h"
+#include "conform/products.h"
 #include "mxfp/gemm.h"
 
 static const struct {
@@ -30,6 +31,34 @@ static bool is_blocks(enum mxfp_format format)
 static const struct mxfp_format_info *element_of(enum mxfp_format format)
 {
 	return mxfp_format_get_info(mxfp_format_get_info(format)->element);
+}
+
+/* The parts of a row of k elements, one after the other. */
+static void add_row_parts(struct question *q, enum mxfp_format format, size_t k)
+{
+	const struct mxfp_format_info *e = element_of(format);
+
+	if (is_blocks(format)) {
+		question_in(q, k * e->bits / 8, 1);
+		question_in(q, k / mxfp_format_get_info(format)->block_length, 1);
+	} else {
+		question_in(q, k * e->storage_bytes, e->storage_bytes);
+	}
+}
+
+void dot_begin(struct question *q, enum mxfp_format a, enum mxfp_format w, const char *acc, size_t k)
+{
+	question_begin(q, OP_DOT);
+	q->format = a;
+	q->other = w;
+	q->cols = k;
+	question_key(q, "a", mxfp_format_get_info(a)->name);
+	question_key(q, "w", mxfp_format_get_info(w)->name);
+	question_key(q, "acc", acc);
+	question_number(q, "k", k);
+	add_row_parts(q, a, k);
+	add_row_parts(q, w, k);
+	question_out(q, 4, 4);
 }
 
 static struct mxfp_matrix operand(enum mxfp_format format, size_t k, const void *codes, const void *scales)
@@ -59,28 +88,10 @@ static bool dot_question(struct question *q, size_t i)
 	const int acc = (int)(i / 2 % ACCS_MAX);
 	uint32_t c;
 
-	question_begin(q, OP_DOT);
 	if (mxfp_option_name(MXFP_OPTION_ACC, acc) == NULL)
 		return false;
-	q->format = pairs[pair].a;
-	q->other = pairs[pair].w;
-	q->cols = lengths[i % 2];
-	question_key(q, "a", mxfp_format_get_info(q->format)->name);
-	question_key(q, "w", mxfp_format_get_info(q->other)->name);
-	question_choice(q, "acc", MXFP_OPTION_ACC, acc);
-	question_number(q, "k", q->cols);
-	for (int side = 0; side < 2; side++) {
-		const enum mxfp_format format = side == 0 ? q->format : q->other;
-		const struct mxfp_format_info *e = element_of(format);
-
-		if (is_blocks(format)) {
-			question_in(q, q->cols * e->bits / 8, 1);
-			question_in(q, q->cols / mxfp_format_get_info(format)->block_length, 1);
-		} else {
-			question_in(q, q->cols * e->storage_bytes, e->storage_bytes);
-		}
-	}
-	question_out(q, 4, 4);
+	dot_begin(q, pairs[pair].a, pairs[pair].w, mxfp_option_name(MXFP_OPTION_ACC, acc), lengths[i % 2]);
+	q->way.choice[MXFP_OPTION_ACC] = acc;
 	const struct mxfp_matrix a = operand(q->format, q->cols, zeros, zeros), w = operand(q->other, q->cols, zeros, zeros);
 	/* exact is chain where an operand is in no block format. */
 	return (acc != MXFP_ACC_EXACT || (is_blocks(q->format) && is_blocks(q->other))) && multiply(&c, &a, &w, acc, 0);
@@ -178,6 +189,16 @@ static void decode_row(enum mxfp_format format, const struct mxfp_matrix *matrix
 		must_succeed(dense_dequantize(x, MXFP_FORMAT_F32, matrix, REFERENCE));
 	for (size_t i = 0; !is_blocks(format) && i < matrix->cols; i++)
 		x[i] = f32_value(code_decode(e, code_load(e, (const uint8_t *)matrix->data + i * e->storage_bytes)));
+}
+
+bool dot_item(uint32_t *c, const struct question *q, const uint8_t *item, enum mxfp_acc acc, unsigned pass)
+{
+	const uint8_t *w_item = item + q->in[0] + (is_blocks(q->format) ? q->in[1] : 0);
+	const size_t w_codes = is_blocks(q->format) ? q->in[2] : q->in[1];
+	const struct mxfp_matrix a = operand(q->format, q->cols, item, item + q->in[0]);
+	const struct mxfp_matrix w = operand(q->other, q->cols, w_item, w_item + w_codes);
+
+	return multiply(c, &a, &w, acc, pass);
 }
 
 static void dot_one(const struct question *q, const struct way *way, const uint8_t *item, uint8_t *out)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "conform/child.h"
 #include "conform/conform.h"
 
 const char *op_name(enum op op)
@@ -112,4 +113,51 @@ uint64_t items_random(struct items *items)
 	z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
 	z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
 	return z ^ z >> 31;
+}
+
+/* Asking. */
+
+/* Copies parts of items that are together to requests, where all first parts come first, or back. */
+static void rearrange(uint8_t *wire, uint8_t *together, const size_t parts[PARTS_MAX], size_t bytes, size_t n, bool back)
+{
+	size_t at = 0;
+
+	for (int p = 0; p < PARTS_MAX && parts[p] != 0; at += parts[p++])
+		for (size_t i = 0; i < n; i++, wire += parts[p]) {
+			uint8_t *part = together + i * bytes + at;
+
+			memcpy(back ? part : wire, back ? wire : part, parts[p]);
+		}
+}
+
+static int ask_batch(struct child *child, const struct question *q, const uint8_t *items, size_t first, size_t n, uint8_t *wire,
+                     uint8_t *got, struct error *error)
+{
+	uint8_t *answer = wire + n * q->in_bytes;
+	char line[512];
+
+	rearrange(wire, (uint8_t *)items + first * q->in_bytes, q->in, q->in_bytes, n, false);
+	snprintf(line, sizeof line, "{\"op\":\"%s\"%s,\"first\":%zu,\"n\":%zu,\"bytes\":%zu}\n", op_name(q->op), q->keys, first, n,
+	         n * q->in_bytes);
+	int code = child_ask(child, q->label, line, wire, n * q->in_bytes, answer, n * q->out_bytes, error);
+	if (code != EXIT_OK || (child->unsupported && first == 0))
+		return code;
+	if (child->unsupported)
+		return fail(error, EXIT_INPUT, "%s: %s: not supported from item %zu on, after answers to those before", child->command,
+		            q->label, first);
+	rearrange(answer, got + first * q->out_bytes, q->out, q->out_bytes, n, true);
+	return EXIT_OK;
+}
+
+int question_ask(struct child *child, const struct question *q, const uint8_t *items, size_t n, uint8_t *got, struct error *error)
+{
+	const size_t batch = n < child->batch ? n : child->batch;
+	uint8_t *wire = malloc(batch * (q->in_bytes + q->out_bytes) + 1);
+	int code = wire != NULL ? EXIT_OK : fail_memory(error);
+
+	child->unsupported = false;
+	for (size_t first = 0; first < n && code == EXIT_OK && !child->unsupported; first += batch)
+		code = ask_batch(child, q, items, first, n - first < batch ? n - first : batch, wire, got, error);
+	free(wire);
+	return code;
 }
