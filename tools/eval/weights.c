@@ -345,8 +345,9 @@ static int check_pair(struct loader *l, const struct weight *weight, enum mxfp_f
 	                   "%s times the same%s; %s--try %s%s", mxfp_option_name(MXFP_OPTION_ACC, (int)l->network->options.acc),
 	                   mxfp_format_get_info(w)->name, mxfp_format_get_info(a)->name, taken,
 	                   blocks ? ", FP8 and MX formats also mixed" : "", weight->is_quantized ? "mxfp dequantize makes numbers for " :
-	                   is_block(w) && blocks ? "give such --weights and --activations, or " : "give ", numbers,
-	                   is_block(w) ? "" : ", or a model in such numbers");
+	                   is_block(w) && blocks ? "give such --weights and --activations, or " :
+	                   l->network->options.plan != NULL ? "give a model in such numbers, or " : "give ", numbers,
+	                   is_block(w) || l->network->options.plan != NULL ? "" : ", or a model in such numbers");
 }
 
 /* Makes a linear layer of n rows of a weight. */
