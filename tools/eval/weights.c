@@ -325,7 +325,7 @@ static int check_pair(struct loader *l, const struct weight *weight, enum mxfp_f
 {
 	const struct file *file = weight->is_quantized ? weight->quantized.files[LAYOUT_CODES] : weight->file;
 	const struct mxfp_format_info *info;
-	char taken[256] = "";
+	char taken[256] = "", remedy[64];
 	const char *numbers = NULL;
 	bool blocks = false;
 
@@ -341,13 +341,16 @@ static int check_pair(struct loader *l, const struct weight *weight, enum mxfp_f
 		if (numbers == NULL && info->format != MXFP_FORMAT_E5M2)
 			numbers = info->name;
 	}
-	return fail_tensor(l->error, file->path, weight->name, "--acc %s does not take %s weights times %s inputs, but "
-	                   "%s times the same%s; %s--try %s%s", mxfp_option_name(MXFP_OPTION_ACC, (int)l->network->options.acc),
+	if (is_block(w) && blocks)
+		snprintf(remedy, sizeof remedy, "give such %s--activations", weight->is_quantized ? "" : "--weights and ");
+	else if (is_block(w) || l->network->options.plan == NULL)
+		snprintf(remedy, sizeof remedy, "%s --try %s", weight->is_quantized ? "mxfp dequantize makes numbers for" : "give", numbers);
+	else
+		snprintf(remedy, sizeof remedy, "give a model in such numbers");
+	return fail_tensor(l->error, file->path, weight->name, "--acc %s does not take %s weights times %s inputs, but %s times the "
+	                   "same%s; %s", mxfp_option_name(MXFP_OPTION_ACC, (int)l->network->options.acc),
 	                   mxfp_format_get_info(w)->name, mxfp_format_get_info(a)->name, taken,
-	                   blocks ? ", FP8 and MX formats also mixed" : "", weight->is_quantized ? "mxfp dequantize makes numbers for " :
-	                   is_block(w) && blocks ? "give such --weights and --activations, or " :
-	                   l->network->options.plan != NULL ? "give a model in such numbers, or " : "give ", numbers,
-	                   is_block(w) || l->network->options.plan != NULL ? "" : ", or a model in such numbers");
+	                   blocks ? ", FP8 and MX formats also mixed" : "", remedy);
 }
 
 /* Makes a linear layer of n rows of a weight. */
