@@ -639,6 +639,185 @@ if preload; then
 	unset LD_PRELOAD IO_ROOM
 fi
 
+# --acc: two models whose hidden states are rows of +-1 and whose heads spread over 22 powers of two, so that machines cut and round.
+# The largest number of one is above 1.75 times a power of two, as 448 is, and that of the other below.
+# Their logits by the definitions of doc/numerics.md, section 5, in fractions, are saved as a base; a run whose logits are others in
+# one bit changes a probability.
+cat >"$work/sums.py" <<'END'
+import json, math, random, struct, sys
+from fractions import Fraction
+
+HIDDEN, VOCABULARY = 160, 32
+work, draw = sys.argv[1], random.Random(5)
+
+
+def two(e):
+    return Fraction(2) ** e
+
+
+def exponent(x):
+    return math.frexp(abs(x))[1] - 1 if isinstance(x, float) else exponent(float(x))
+
+
+def nearest(x, bits, lowest=-126):
+    unit = two(max(exponent(x), lowest) - bits + 1) if x else 1
+    return round(x / unit) * unit
+
+
+def cut(x, unit):
+    return math.trunc(x / unit) * unit
+
+
+def instruction(products, c, F, L, R):
+    E = max([e for s, e in products if s] + ([max(exponent(c), -126)] if c else []) + [L])
+    total = sum(cut(s * two(e), two(E - F)) for s, e in products) + cut(c, two(E - F))
+    return cut(total, two(exponent(total) - R + 1)) if total else total
+
+
+def machine(a, w, k, F, L, R, step):
+    c = Fraction(0)
+    for first in range(0, HIDDEN, step or HIDDEN):
+        p = Fraction(0) if step else c
+        for at in range(first, min(first + (step or HIDDEN), HIDDEN), k):
+            pairs = zip(a[at:at + k], w[at:at + k])
+            p = instruction([(x[0] * y[0], x[1] + y[1]) for x, y in pairs], p, F, L, R)
+        c = nearest(c + p, 24) if step else p
+    return c
+
+
+def operand(x, lowest):
+    e = max(exponent(x), lowest) if x else lowest
+    return x / two(e), e
+
+
+def write(name, head):
+    tensors = {"model.embed_tokens.weight": embedding, "model.norm.weight": [[1] * HIDDEN], "lm_head.weight": head,
+               "model.layers.0.input_layernorm.weight": [[1] * HIDDEN],
+               "model.layers.0.post_attention_layernorm.weight": [[1] * HIDDEN]}
+    for part in ["self_attn.%s_proj" % p for p in "qkvo"]:
+        tensors["model.layers.0.%s.weight" % part] = [[0] * HIDDEN] * HIDDEN
+    for part in ("gate", "up"):
+        tensors["model.layers.0.mlp.%s_proj.weight" % part] = [[0] * HIDDEN] * 32
+    tensors["model.layers.0.mlp.down_proj.weight"] = [[0] * 32] * HIDDEN
+    header, data = {}, b""
+    for tensor, rows in tensors.items():
+        flat = [float(x) for row in rows for x in row]
+        header[tensor] = {"dtype": "F32", "shape": [len(rows), len(rows[0])] if len(rows) > 1 else [HIDDEN],
+                          "data_offsets": [len(data), len(data) + 4 * len(flat)]}
+        data += struct.pack("<%df" % len(flat), *flat)
+    text = json.dumps(header).encode()
+    with open("%s/%s.safetensors" % (work, name), "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+embedding = [[draw.choice((-1, 1)) for _ in range(HIDDEN)] for _ in range(VOCABULARY)]
+numbers = [[draw.choice((-1, 1)) * draw.randrange(1024, 2048) * two(draw.randrange(-34, -12)) for _ in range(HIDDEN)]
+           for _ in range(VOCABULARY)]
+fours = [Fraction(x, 2) for x in (0, 1, 2, 3, 4, 6, 8, 12)]
+scales = [[draw.randrange(-26, -3) for _ in range(HIDDEN // 32)] for _ in range(VOCABULARY)]
+codes = [[6 if k % 32 == 0 else draw.choice(fours) * draw.choice((-1, 1)) for k in range(HIDDEN)] for _ in range(VOCABULARY)]
+values = {"numbers": numbers,
+          "fours": [[x * two(scales[v][k // 32]) for k, x in enumerate(row)] for v, row in enumerate(codes)]}
+tokens = [(i * 5) % VOCABULARY for i in range(8)]
+if len(sys.argv) == 2:
+    for name in values:
+        write(name, values[name])
+    with open(work + "/sums.json", "w") as file:
+        json.dump([tokens], file)
+    with open(work + "/sums-config.json", "w") as file:
+        json.dump({"model_type": "llama", "hidden_size": HIDDEN, "intermediate_size": 32, "num_hidden_layers": 1,
+                   "num_attention_heads": 1, "num_key_value_heads": 1, "vocab_size": VOCABULARY,
+                   "max_position_embeddings": 64, "rms_norm_eps": 1e-30, "rope_theta": 10000.0,
+                   "tie_word_embeddings": False, "hidden_act": "silu"}, file)
+    sys.exit()
+
+
+def fp8(x):
+    return nearest(x, 4, -6) if x else x
+
+
+# Logits by one way, in place of those of a saved file.
+way, step, saved, made, head = sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5], values[sys.argv[6]]
+most = max(abs(x) for row in head for x in row)
+shift = exponent(most) - 8 + (most / two(exponent(most) - 8) > 448)
+one, scale = (Fraction(1), 0), Fraction(1)
+if way == "volta":
+    w, parameters = [[operand(nearest(x, 11, -14), -14) for x in row] for row in head], (4, 23, -999, 24)
+elif way == "hopper":
+    w, parameters = [[operand(nearest(x, 8), -126) for x in row] for row in head], (16, 25, -133, 24)
+elif way == "fp8":
+    w = [[operand(fp8(x / two(shift)), -6) for x in row] for row in head]
+    one, scale, parameters = (Fraction(1), 8), two(shift - 8), (32, 13, -133, 14)
+else:
+    w = [[(operand(Fraction(x), 0)[0], operand(Fraction(x), 0)[1] + scales[v][k // 32]) for k, x in enumerate(row)]
+         for v, row in enumerate(codes)]
+    parameters = (32, 25, -133, 24)
+with open(saved, "rb") as file:
+    start = file.read(64)
+with open(made, "wb") as file:
+    file.write(start)
+    for token in tokens[:-1]:
+        a = [(x * one[0], one[1]) for x in embedding[token]]
+        for v in range(VOCABULARY):
+            file.write(struct.pack("<f", float(machine(a, w[v], *parameters, step) * scale)))
+END
+python3 "$work/sums.py" "$work" || exit 99
+for model in numbers fours; do
+	mkdir "$work/$model"
+	mv "$work/$model.safetensors" "$work/$model/model.safetensors"
+	cp "$work/sums-config.json" "$work/$model/config.json"
+done
+exits 0 "" eval -q "$work/numbers" --tokens "$work/sums.json" --save-logits "$work/usual"
+# sums WAY PASS MODEL ARGUMENT...: the saved logits are those of the run, and sums of the same operands as usual are others.
+sums() {
+	way=$1 step=$2 model=$3
+	shift 3
+	exits 0 "" eval -q --json "$work/$model" --tokens "$work/sums.json" --acc "$@"
+	has "$way: two runs" "$(cat "$work/out")" '"acc": "exact"'
+	differs "$way: sums as usual"
+	python3 "$work/sums.py" "$work" "$way" "$step" "$work/usual" "$work/made" "$model" || bad "$way: no logits by definition"
+	exits 0 "" eval -q --json "$work/$model" --tokens "$work/sums.json" --compare "$work/made" --acc "$@"
+	has "$way: logits by definition" "$(tr -d ' \n' <"$work/out")" '"probability_change_rms":{"mean":0.0,'
+}
+differs() {
+	case $(tr -d ' \n' <"$work/out") in
+	*'"probability_change_rms":{"mean":0.0,'*) bad "$1 are the same" ;;
+	esac
+}
+
+sums volta 0 numbers volta --try f16
+sums hopper 0 numbers hopper --try bf16
+sums fp8 0 numbers hopper --try e4m3
+sums fp8 128 fours hopper --try e4m3 --pass-k 128
+sums blackwell 0 fours blackwell --preset w4a8 --include '*lm_head*'
+# Where sums of FP8 are rounded once, as by fmmla, a run is nearly the usual one, through layers with gates, experts and biases, too.
+python3 "${srcdir:-.}/tests/cli/small_llama.py" "$work" && python3 "${srcdir:-.}/tests/cli/small_experts.py" "$work" || exit 99
+for model in model stacked oss; do
+	evaluate "$work/$model" --tokens "$work/few.json" --try e4m3 --acc fmmla
+	same "$model: change by fmmla" 0.000000 "$(line "RMS change of the token's p")"
+	evaluate "$work/$model" --tokens "$work/few.json" --try e4m3 --acc ada
+	check "$model: no change by ada" test "$(line "RMS change of the token's p")" != 0.000000
+done
+exits 0 "" eval -q "$work/numbers" --tokens "$work/sums.json" --try tf32,bf16 --acc ampere
+same "a row for each trial and its sums" "tf32 tf32 bf16 bf16" "$(sed -n 's/^| \([a-z0-9]*\) .*/\1/p' "$work/out" | sed 1d | tr '\n' ' ' | sed 's/ $//')"
+exits 0 "" eval -q --json "$work/model" --tokens "$work/few.json" --try bf16,e4m3 --acc hopper --pass-k 128
+mv "$work/out" "$work/eval.json"
+exits 0 "" report -q --json "$work/model" --formats mxfp4 --rules mse --eval "$work/few.json" --try bf16,e4m3 --acc hopper --pass-k 128
+check "a report has other sums than eval" python3 -c 'import json, sys
+sums, report = (json.load(open(sys.argv[1] + name), parse_float=lambda x: "%.9g" % float(x)) for name in ("/eval.json", "/out"))
+sys.exit(sums != report["accumulator"] or [run["acc"] for run in sums["runs"]] != ["exact", "hopper"] * 2 or sums["runs"][1]["pass_k"] != 128)' "$work"
+exits 3 "tensor 'model.embed_tokens.weight': --acc hopper does not take f32 weights times f32 inputs, but " \
+	report "$work/model" --eval "$work/few.json" --acc hopper
+no="eval $work/numbers --tokens $work/sums.json"
+exits 3 "numbers/model.safetensors: tensor 'lm_head.weight': --acc hopper does not take f32 weights times f32 inputs, but " \
+	$no --acc hopper
+exits 3 "tensor 'lm_head.weight': --acc volta does not take e4m3 weights times e4m3 inputs, but f16 times the same; give --try f16" \
+	$no --acc volta --try f16,e4m3
+exits 3 "tensor 'lm_head.weight': --acc blackwell does not take mxfp4 weights times f32 inputs, but " \
+	eval "$work/fours" --tokens "$work/sums.json" --include '*lm_head*' --acc blackwell --try bf16,mxfp4/none
+exits 2 "eval: --pass-k 100: give 512, 256 or 128" $no --acc chain --pass-k 100
+exits 2 "eval: --acc exact: is what sums are compared with; " $no --acc exact --pass-k 512
+
 # A real model: perplexities by torch (../shared/weights/README.md), of f32 within 0.0005 and of MXFP4 within 0.005, and the
 # greedy text that llama2.c documents. Without vectors that takes minutes.
 near() {

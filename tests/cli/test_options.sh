@@ -114,6 +114,8 @@ report sequences=1 | model --formats mxfp4
 report try=w4a8 | model --formats mxfp4
 report calibrate=tokens.json | model --formats mxfp4
 report profile | model --formats mxfp4
+report acc=chain | model --formats mxfp4
+report pass-k=128 | model --formats mxfp4 --eval tokens.json
 report every: against output fail-under activations activation-file activation-rows eval product-rows include ignore pad-tail
 report every: threads quiet
 advise output=OUT.json | model
@@ -159,6 +161,9 @@ eval include=*q_proj* | model --tokens tokens.json
 eval ignore=*q_proj* | model --tokens tokens.json --try bf16
 eval pad-tail | model --tokens tokens.json --kv-cache mxfp4
 eval force | model --tokens tokens.json
+eval pass-k=128 | model --tokens tokens.json
+eval by-layer | model --tokens tokens.json --preset w4a8 --acc chain
+eval save-logits=OUT | model --tokens tokens.json --try w4a8 --acc chain
 eval prompt=x | model --tokens tokens.json
 eval temperature=1 | model --tokens tokens.json
 eval seed=1 | model --tokens tokens.json
@@ -171,7 +176,7 @@ eval alone: compare=model | model --generate 4
 eval alone: try=w4a8 | model --generate 4
 eval alone: by-layer | model --generate 4
 eval alone: save-logits=OUT | model --generate 4
-eval every: context generate kv-cache attention batch threads profile json quiet
+eval every: acc context generate kv-cache attention batch threads profile json quiet
 gemm rule=even | xw.safetensors:x xw.safetensors:w -o OUT.npy
 gemm rule=even | xw.safetensors:x xw.safetensors:w -o OUT.npy --w-format nvfp4
 gemm a-rule=even | xw.safetensors:x xw.safetensors:w -o OUT.npy

@@ -63,6 +63,9 @@ static int check_used(const struct options *o, struct error *error)
 		{"try", scores, score},
 		{"by-layer", scores, score},
 		{"force", o->save != NULL, "--save-logits"},
+		{"pass-k", o->trial.has_acc, "--acc"},
+		{"by-layer", !o->trial.has_acc, "what weights cost, and --acc compares sums"},
+		{"save-logits", !o->trial.has_acc || o->tries == NULL || o->compare != NULL, "a single base, and each trial of --acc has its own"},
 		{"tokenizer", !scores || o->corpus.text != NULL, "--text and --generate"},
 		{"weights", o->tries == NULL, single},
 		{"preset", o->tries == NULL, single},
@@ -88,7 +91,7 @@ static int check(const struct options *o, struct error *error)
 		return fail(error, EXIT_USAGE, "eval: --batch: %" PRIu64 " rows; give 1 to %d", o->batch, BATCH_MAX);
 	if (!scores && (o->generate < 1 || o->generate > GENERATE_MAX))
 		return fail(error, EXIT_USAGE, "eval: --generate: %" PRIu64 " tokens; give 1 to %d", o->generate, GENERATE_MAX);
-	return EXIT_OK;
+	return trial_check_sums(&o->trial, error);
 }
 
 static enum parsed parse(int argc, char **argv, struct options *o, struct error *error)
@@ -135,6 +138,10 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		{"kv-cache", 0, OPTION_BLOCK, "FORMAT", "quantize the KV cache (default: as --attention)", &o->trial.kv_cache},
 		{"attention", 0, OPTION_STRING, "FORMAT|none", "quantize queries and probabilities (default: none)",
 		 &o->trial.attention},
+		{.kind = OPTION_HEADING, .help = "Sums"},
+		{"acc", 0, OPTION_ACC, "SUMS", "also sum products with weights in this way, slowly, compared with the same operands summed as "
+		 "usual; inputs of f16, bf16, tf32 and FP8 weights are rounded to their format", &o->trial.acc},
+		{"pass-k", 0, OPTION_UNSIGNED, "N", "elements of K per pass: 512 (default, for a machine none), 256 or 128", &o->trial.pass_k},
 		{.kind = OPTION_HEADING, .help = "Comparison"},
 		{"compare", 0, OPTION_STRING, "MODEL", "compare with another model, or a file of saved logits", &o->compare},
 		{"try", 0, OPTION_STRING, "TRIAL,...", "one row for each, compared with the model as it is stored", &o->tries},
@@ -166,6 +173,8 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 	o->trial.has_rule = options_given("rule");
 	o->trial.has_nvfp4_recipe = options_given("nvfp4-recipe");
 	o->trial.has_block = o->block != NULL;
+	o->trial.has_acc = options_given("acc");
+	o->trial.has_pass_k = options_given("pass-k");
 	if (o->block != NULL && quantize_block(&o->trial.squares, o->block, "eval: --block", error) != EXIT_OK)
 		return PARSED_ERROR;
 	if (check(o, error) != EXIT_OK || check_used(o, error) != EXIT_OK)
@@ -290,6 +299,8 @@ static int open_model(struct job *job, struct error *error)
 	if (code == EXIT_OK)
 		code = check_trials_used(job, error);
 	make_settings(job);
+	for (size_t i = 0; i < job->n_trials && o->trial.has_acc && code == EXIT_OK; i++)
+		code = evaluate_check_sums(&job->settings, &job->model, &job->trials[i], &o->trial, error);
 	return code;
 }
 
@@ -301,6 +312,18 @@ static int run_base(struct job *job, struct error *error)
 	if (job->options.compare != NULL && !job->base_is_model)
 		return evaluate_open_base(&job->evaluation, job->options.compare, job->corpus.shape.vocabulary, error);
 	return evaluate_run(&job->evaluation, model, &job->stored, EVALUATE_BASE, error);
+}
+
+/* Runs each trial as usual and by other sums. */
+static int run_sums(struct job *job, struct error *error)
+{
+	int code = EXIT_OK;
+
+	evaluate_expect(&job->evaluation, 2 * job->n_trials);
+	for (size_t i = 0; i < job->n_trials && code == EXIT_OK; i++)
+		code = evaluate_run_sums(&job->evaluation, &job->model, &job->trials[i], &job->options.trial, error);
+	progress_end(&job->evaluation.progress);
+	return code;
 }
 
 /* Runs everything, the base first if there is one. */
@@ -320,10 +343,12 @@ static int run_all(struct job *job, struct error *error)
 	if (code == EXIT_OK && beside)
 		code = run_base(job, error);
 	for (size_t i = 0; i < job->n_trials && code == EXIT_OK; i++) {
+		const struct trial trial = o->trial.has_acc ? trial_as_summed(&job->trials[i], &o->trial) : job->trials[i];
+
 		/* The model as it is stored has run, if it is the base. */
-		if (o->compare == NULL && o->tries != NULL && trial_is_stored(&job->trials[i]))
+		if (o->compare == NULL && o->tries != NULL && trial_is_stored(&trial))
 			continue;
-		code = evaluate_run(&job->evaluation, &job->model, &job->trials[i], role, error);
+		code = evaluate_run(&job->evaluation, &job->model, &trial, role, error);
 	}
 	if (code == EXIT_OK && o->by_layer)
 		code = evaluate_by_layer(&job->evaluation, &job->model, &job->trials[0], error);
@@ -366,7 +391,7 @@ static int score(struct job *job, struct error *error)
 	if (code == EXIT_OK)
 		code = evaluate_begin(&job->evaluation, &job->settings, error);
 	if (code == EXIT_OK)
-		code = run_all(job, error);
+		code = o->trial.has_acc && o->compare == NULL ? run_sums(job, error) : run_all(job, error);
 	return code == EXIT_OK ? finish(job, error) : code;
 }
 
@@ -397,8 +422,9 @@ static int generate(struct job *job, struct error *error)
 		code = fail(error, EXIT_USAGE, "eval: --generate: a prompt of %zu tokens and %" PRIu64 " more are beyond the %zu "
 		            "positions of %s; give fewer", job->corpus.tokens.n_ids, o->generate, job->corpus.shape.positions,
 		            job->model.path);
+	const struct trial trial = o->trial.has_acc ? trial_as_summed(&job->trials[0], &o->trial) : job->trials[0];
 	if (code == EXIT_OK)
-		code = evaluate_generate(&generation, &job->settings, &job->model, &job->trials[0], job->corpus.tokenizer, error);
+		code = evaluate_generate(&generation, &job->settings, &job->model, &trial, job->corpus.tokenizer, error);
 	profile_add_limits(&generation.result.profile, job->settings.threads);
 	profile_add_limits(&generation.added, job->settings.threads);
 	if (code == EXIT_OK)
@@ -428,7 +454,8 @@ static int run(int argc, char **argv, struct error *error)
 		return fail_memory(error);
 	job->options = (struct options){
 		.trial = {.command = "eval", .weights = OPTION_FORMAT_NONE, .activation_rule = MXFP_RULE_RCEIL,
-		          .nvfp4_recipe = (int)layouts[0]->recipe, .kv_cache = OPTION_FORMAT_NONE},
+		          .nvfp4_recipe = (int)layouts[0]->recipe, .kv_cache = OPTION_FORMAT_NONE, .acc = OPTION_CHOICE_NONE,
+		          .pass_k = OPTION_UNSIGNED_NONE},
 		.corpus = {.context = CORPUS_ALL, .sequences = CORPUS_ALL},
 		.batch = EVALUATE_BATCH,
 		.generate = OPTION_UNSIGNED_NONE,

@@ -33,12 +33,12 @@ struct settings {
 	const char *in, *out, *formats, *rules, *recipes, *against, *activation_file, *sparsity, *eval, *tries, *calibrate;
 	struct corpus_options corpus;
 	enum mxfp_format activations;
-	int activation_rule, round;
-	uint64_t tokens, product_rows, seed;
+	int activation_rule, round, acc;
+	uint64_t tokens, product_rows, seed, pass_k;
 	unsigned threads;
 	struct select select;
 	struct string_list fail_under;
-	bool has_activations, profile, pad_tail, json, force, quiet;
+	bool has_activations, has_acc, has_pass_k, profile, pad_tail, json, force, quiet;
 };
 
 static enum parsed parse(int argc, char **argv, struct settings *s, struct error *error)
@@ -78,6 +78,9 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		 ".u16, .u32, .bin) or a text, as it is and quantized, as mxfp eval --by-layer does", &s->eval},
 		{"try", 0, OPTION_STRING, "TRIAL,...", "also run it in these ways, one row each, as mxfp eval --try does (default: "
 		 TRIES_USUAL ")", &s->tries},
+		{"acc", 0, OPTION_ACC, "SUMS", "also run it as it is, or in the ways of --try, with products of weights summed in this way, slowly, as "
+		 "mxfp eval --acc does", &s->acc},
+		{"pass-k", 0, OPTION_UNSIGNED, "N", "elements of K per pass: 512 (default, for a machine none), 256 or 128", &s->pass_k},
 		{"calibrate", 0, OPTION_STRING, "FILE", "run the ways of four bits also with weights that mxfp calibrate chooses on this file "
 		 "of tokens or text", &s->calibrate},
 		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary of these texts (default: the model's)", &s->corpus.tokenizer},
@@ -104,6 +107,8 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"activation-rule", !mxfp_format_get_info(s->activations)->tensor_scale, "MX activations"},
 		{"seed", s->activation_file == NULL || s->round == MXFP_ROUND_SR, "--round sr beside --activation-file"},
 		{"try", s->eval != NULL, "--eval"},
+		{"acc", s->eval != NULL, "--eval"},
+		{"pass-k", options_given("acc"), "--acc"},
 		{"calibrate", s->eval != NULL && s->against == NULL, "--eval, not for --against"},
 		{"tokenizer", (s->eval != NULL && !tokens_is_file(s->eval)) || (s->calibrate != NULL && !tokens_is_file(s->calibrate)),
 		 "--eval with a text"},
@@ -118,6 +123,8 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 	if (parsed == PARSED_RUN && options_check_used(uses, error) != EXIT_OK)
 		return PARSED_ERROR;
 	s->has_activations = parsed == PARSED_RUN && options_given("activations");
+	s->has_acc = parsed == PARSED_RUN && options_given("acc");
+	s->has_pass_k = parsed == PARSED_RUN && options_given("pass-k");
 	return parsed;
 }
 
@@ -308,8 +315,13 @@ static int run_settings(const struct settings *s, struct error *error)
 			.select = &s->select,
 			.pad_tail = s->pad_tail,
 			.kv_cache = OPTION_FORMAT_NONE,
+			.has_acc = s->has_acc,
+			.has_pass_k = s->has_pass_k,
+			.acc = s->acc,
+			.pass_k = s->pass_k,
 			.threads = s->threads,
 		},
+		.sums_tries = s->tries != NULL,
 		.tries = s->tries != NULL || s->against != NULL ? s->tries : TRIES_USUAL,
 	};
 	struct model model = {0}, against = {0};
@@ -319,6 +331,8 @@ static int run_settings(const struct settings *s, struct error *error)
 	int code = check(s, &options.variants, &limits, error);
 
 	calibrated_set(&evaluation.chosen, s->in, s->calibrate, &s->corpus, s->threads);
+	if (code == EXIT_OK)
+		code = trial_check_sums(&evaluation.options, error);
 	if (code == EXIT_OK)
 		code = open_source(&model, s, error);
 	if (code == EXIT_OK && s->against != NULL) {
@@ -354,6 +368,8 @@ static int run(int argc, char **argv, struct error *error)
 	struct settings settings = {
 		.activations = MXFP_FORMAT_MXFP8_E4M3,
 		.activation_rule = MXFP_RULE_RCEIL,
+		.acc = OPTION_CHOICE_NONE,
+		.pass_k = OPTION_UNSIGNED_NONE,
 		.tokens = UINT64_MAX,
 		.product_rows = 512,
 		.corpus = {.context = CORPUS_ALL, .sequences = CORPUS_ALL},

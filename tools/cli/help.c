@@ -48,13 +48,13 @@ static bool has_default(const struct option_spec *option)
 	case OPTION_BLOCK:
 		return *(const enum mxfp_format *)option->value != OPTION_FORMAT_NONE;
 	case OPTION_OVERFLOW:
+	case OPTION_ACC:
 		return *(const int *)option->value != OPTION_CHOICE_NONE;
 	case OPTION_THREADS:
 	case OPTION_ROUND:
 	case OPTION_RULE:
 	case OPTION_RECIPE:
 	case OPTION_NON_FINITE:
-	case OPTION_ACC:
 	case OPTION_LAYOUT:
 		return true;
 	}

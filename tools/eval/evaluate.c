@@ -278,7 +278,10 @@ static struct network_options options_of(const struct evaluate_settings *setting
 		.activation_rule = (enum mxfp_rule)trial->activation_rule,
 		.kv_cache = trial->kv_cache,
 		.attention = trial->attention,
-		.bf16 = trial->bf16,
+		.numbers = trial->numbers,
+		.summed = trial->summed,
+		.acc = trial->acc,
+		.pass_k = trial->pass_k,
 		.by_layer = settings->by_layer,
 		.batch = settings->batch,
 		.threads = settings->threads,
@@ -326,6 +329,8 @@ void evaluate_describe(struct evaluate_result *result, const struct model *model
 	trial_activations(trial, result->activations);
 	result->size = network_size(network);
 	result->quantized = network_quantized(network);
+	result->acc = trial->summed ? mxfp_option_name(MXFP_OPTION_ACC, (int)trial->acc) : NULL;
+	result->pass_k = trial->pass_k;
 }
 
 int evaluate_run_kept(struct evaluation *evaluation, const struct model *model, const struct trial *trial,
@@ -363,6 +368,32 @@ int evaluate_run(struct evaluation *evaluation, const struct model *model, const
 	const struct evaluate_kept none = {NULL, NULL};
 
 	return evaluate_run_kept(evaluation, model, trial, role, &none, &evaluation->results[evaluation->n_results++], error);
+}
+
+int evaluate_check_sums(const struct evaluate_settings *settings, const struct model *model, const struct trial *trial,
+                        const struct trial_options *options, struct error *error)
+{
+	const struct trial summed = trial_as_summed(trial, options);
+	const struct evaluate_kept none = {NULL, NULL};
+	struct evaluate_network opened = {.network = NULL};
+	struct network_options network_options = options_of(settings, &opened.plan, &summed, &none);
+	int code = trial->quantizes ? make_plan(&opened.plan, model, &summed, error) : EXIT_OK;
+
+	network_options.checks = true;
+	if (code == EXIT_OK)
+		code = network_open(&opened.network, model, &network_options, error);
+	evaluate_close_network(&opened);
+	return code;
+}
+
+int evaluate_run_sums(struct evaluation *evaluation, const struct model *model, const struct trial *trial,
+                      const struct trial_options *options, struct error *error)
+{
+	const struct trial operands = trial_as_operands(trial), summed = trial_as_summed(trial, options);
+
+	logits_close(&evaluation->base);
+	const int code = evaluate_run(evaluation, model, &operands, EVALUATE_BASE, error);
+	return code == EXIT_OK ? evaluate_run(evaluation, model, &summed, EVALUATE_BESIDE, error) : code;
 }
 
 /* Keeps what is to be kept of a state, or gives it: a network_state. */

@@ -43,6 +43,8 @@ struct evaluate_result {
 	struct network_size size;
 	uint64_t quantized;   /* matrices in a block format */
 	struct stays stays;   /* matrices that a run that quantizes leaves as stored */
+	const char *acc;      /* how products with weights are summed, if that was asked for; else NULL */
+	unsigned pass_k;
 	struct score_summary summary;
 	struct profile profile;    /* without scores of parts; done NULL: it was not asked for */
 };
@@ -122,6 +124,15 @@ int evaluate_run_kept(struct evaluation *evaluation, const struct model *model, 
 int evaluate_run(struct evaluation *evaluation, const struct model *model, const struct trial *trial,
                  enum evaluate_role role, struct error *error);
 
+/* Refuses weights that the options' acc does not take with their inputs; reads only what small tensors hold. As network_open(). */
+int evaluate_check_sums(const struct evaluate_settings *settings, const struct model *model, const struct trial *trial,
+                        const struct trial_options *options, struct error *error);
+
+/* Runs a model with the operands that machines take, as the base, and beside that summed as the options say; adds both results.
+   As evaluate_run(). */
+int evaluate_run_sums(struct evaluation *evaluation, const struct model *model, const struct trial *trial,
+                      const struct trial_options *options, struct error *error);
+
 /*
  * Runs of one model as it is stored and with some weights quantized. They share one network and what the first of them found:
  * the states of all tokens before steps (network.h), as many of these, evenly spread, as fit EVALUATE_STATES_BYTES. A run
@@ -143,7 +154,7 @@ struct evaluate_states {
 int evaluate_run_states(struct evaluation *evaluation, struct evaluate_states *states, const struct model *model,
                         struct error *error);
 
-/* Runs it with what the trial quantizes and is not kept, beside the base. The trial has no kv_cache, no attention and no bf16.
+/* Runs it with what the trial quantizes and is not kept, beside the base. The trial has no kv_cache, no attention and no numbers.
    As evaluate_run_kept(); of the result there are only scores and `quantized`. */
 int evaluate_run_changed(struct evaluation *evaluation, struct evaluate_states *states, const struct model *model,
                          const struct trial *trial, const struct evaluate_kept *kept, struct evaluate_result *result,

@@ -37,6 +37,10 @@ static json_t *run_facts(const struct evaluate_result *r)
 	json_t *facts = json_pack("{s:o, s:o, s:s, s:s}", "name", facts_text(r->name), "path", facts_text(r->path),
 	                          "weights", r->weights, "activations", r->activations);
 
+	if (r->acc != NULL) {
+		facts = facts_set(facts, "acc", json_string(r->acc));
+		facts = facts_set(facts, "pass_k", json_integer((json_int_t)r->pass_k));
+	}
 	if (r->profile.done != NULL)
 		facts = facts_set(facts, "profile", profile_facts(&r->profile));
 	if (!r->loaded)

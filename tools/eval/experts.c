@@ -111,8 +111,8 @@ static const struct linear *linear_of(const struct expert *expert, enum projecti
 
 /* One projection of all experts that have tokens: c of their rows. */
 static int multiply(struct network *network, const struct layer *layer, const struct routes *r, struct inputs *inputs,
-                    enum projection projection, float *c, const float *gate, enum mxfp_function activation, bool in_blocks,
-                    struct error *error)
+                    enum projection projection, float *c, const float *gate, enum mxfp_function activation,
+                    enum mxfp_format a_format, struct error *error)
 {
 	const size_t experts = network->shape.experts;
 	struct mxfp_product *products = scratch_take(network, SCRATCH_PRODUCTS,
@@ -128,10 +128,9 @@ static int multiply(struct network *network, const struct layer *layer, const st
 		const size_t first = r->starts[e], rows = r->starts[e + 1] - first;
 		struct mxfp_matrix *matrix = &matrices[2 * n];
 
-		if (rows == 0 || (linear->a_format != MXFP_FORMAT_F32) != in_blocks)
+		if (rows == 0 || linear->a_format != a_format)
 			continue;
-		matrix[0] = in_blocks ? linear_blocks(&inputs->blocks, first, rows)
-		                      : linear_numbers(inputs->x + first * inputs->cols, rows, inputs->cols, 0);
+		matrix[0] = linear_inputs(inputs, a_format, first, rows);
 		results[n] = mxfp_to_numbers(MXFP_FORMAT_F32, c + first * linear->n);
 		products[n] = (struct mxfp_product){.size = sizeof *products, .c = &results[n], .a = &matrix[0]};
 		linear_set_w(&products[n], linear);
@@ -141,9 +140,7 @@ static int multiply(struct network *network, const struct layer *layer, const st
 		}
 		n++;
 	}
-	return n == 0 ? EXIT_OK
-	              : linear_products(network, products, n, activation,
-	                                 in_blocks ? network->options.activations : MXFP_FORMAT_F32, NETWORK_PRODUCTS, error);
+	return n == 0 ? EXIT_OK : linear_products(network, products, n, activation, a_format, NETWORK_PRODUCTS, error);
 }
 
 /* Shows the inputs of each expert to who watches. */
@@ -158,20 +155,24 @@ static int watch(struct network *network, const struct layer *layer, const struc
 	return code;
 }
 
-/* The same with inputs in both forms, if experts want both. */
+/* The same with inputs in each form that an expert wants. */
 static int project(struct network *network, const struct layer *layer, const struct routes *r, struct inputs *inputs,
                    enum projection projection, float *c, const float *gate, enum mxfp_function activation, struct error *error)
 {
-	bool in_blocks = false;
 	int code = watch(network, layer, r, inputs, projection, error);
 
-	for (size_t e = 0; e < network->shape.experts; e++)
-		in_blocks = in_blocks || linear_of(&layer->experts[e], projection)->a_format != MXFP_FORMAT_F32;
-	if (code == EXIT_OK && in_blocks && inputs->blocks.rows == 0)
-		code = linear_quantize(network, inputs, network->options.activations, error);
-	if (code == EXIT_OK && in_blocks)
-		code = multiply(network, layer, r, inputs, projection, c, gate, activation, true, error);
-	return code == EXIT_OK ? multiply(network, layer, r, inputs, projection, c, gate, activation, false, error) : code;
+	for (size_t e = 0, first; e < network->shape.experts && code == EXIT_OK; e++) {
+		const enum mxfp_format a_format = linear_of(&layer->experts[e], projection)->a_format;
+
+		for (first = 0; linear_of(&layer->experts[first], projection)->a_format != a_format;)
+			first++;
+		if (first != e)
+			continue;
+		code = linear_prepare(network, inputs, a_format, error);
+		if (code == EXIT_OK)
+			code = multiply(network, layer, r, inputs, projection, c, gate, activation, a_format, error);
+	}
+	return code;
 }
 
 /* Gates of gpt-oss, clamped; up is NULL where gate holds both in turns, and then y is not gate. */

@@ -90,6 +90,49 @@ int linear_quantize(struct network *network, struct inputs *inputs, enum mxfp_fo
 	return EXIT_OK;
 }
 
+static bool is_block(enum mxfp_format format)
+{
+	return mxfp_format_get_info(format)->kind == MXFP_KIND_BLOCK;
+}
+
+int linear_prepare(struct network *network, struct inputs *inputs, enum mxfp_format a_format, struct error *error)
+{
+	if (is_block(a_format))
+		return inputs->blocks.rows > 0 ? EXIT_OK : linear_quantize(network, inputs, a_format, error);
+	if (a_format == MXFP_FORMAT_F32 || (inputs->rounded.rows > 0 && inputs->rounded_to == a_format))
+		return EXIT_OK;
+	void *memory = scratch_take(network, SCRATCH_ROUNDED, numbers_inputs_bytes(network, inputs, a_format));
+	if (memory == NULL)
+		return fail_memory(error);
+	numbers_round_inputs(network, inputs, a_format, memory);
+	return EXIT_OK;
+}
+
+struct mxfp_matrix linear_inputs(const struct inputs *inputs, enum mxfp_format a_format, size_t first, size_t rows)
+{
+	struct mxfp_matrix matrix = inputs->rounded;
+
+	if (is_block(a_format))
+		return linear_blocks(&inputs->blocks, first, rows);
+	if (a_format == MXFP_FORMAT_F32)
+		return linear_numbers(inputs->x + first * inputs->cols, rows, inputs->cols, 0);
+	matrix.rows = rows;
+	matrix.data = (const uint8_t *)matrix.data + first * inputs->cols * mxfp_format_get_info(matrix.format)->storage_bytes;
+	if (matrix.scales != NULL)
+		matrix.scales = (const float *)matrix.scales + first;
+	return matrix;
+}
+
+struct mxfp_gemm_options linear_options(const struct network *network, enum mxfp_format a_format)
+{
+	return (struct mxfp_gemm_options){
+		.size = sizeof(struct mxfp_gemm_options),
+		.acc = network->options.acc,
+		.pass_k = network->options.pass_k,
+		.a_format = is_block(a_format) ? a_format : MXFP_FORMAT_F32,
+	};
+}
+
 void linear_set_w(struct mxfp_product *product, const struct linear *linear)
 {
 	product->w = &linear->w;
@@ -135,29 +178,74 @@ const struct mxfp_exec *work_exec(const struct network *network, double operatio
 	return operations < 4e6 ? &network->one : &network->exec;
 }
 
-int linear_products(struct network *network, const struct mxfp_product *products, size_t n,
-                     enum mxfp_function activation, enum mxfp_format a_format, enum network_work work,
-                     struct error *error)
+static int run_products(struct network *network, const struct mxfp_product *products, size_t n,
+                        const struct mxfp_gemm_options *options, enum network_work work, struct error *error)
 {
 	const double begun = clock_seconds();
 	const struct network_done done = count(products, n);
-	const struct mxfp_gemm_options options = {
-		.size = sizeof options, .a_format = a_format,
-		.activation = activation,
-	};
 	const struct mxfp_exec *exec = work_exec(network, done.operations + 10 * done.bytes);
 	struct network_done *sum = &network->done[network->at][work];
 	size_t bytes;
 
-	must_succeed(mxfp_gemm_workspace_size(&bytes, products, n, &options, exec));
+	must_succeed(mxfp_gemm_workspace_size(&bytes, products, n, options, exec));
 	void *workspace = scratch_take(network, SCRATCH_WORKSPACE, bytes);
 	if (workspace == NULL)
 		return fail_memory(error);
-	must_succeed(mxfp_gemm_grouped(NULL, products, n, &options, workspace, bytes, exec));
+	must_succeed(mxfp_gemm_grouped(NULL, products, n, options, workspace, bytes, exec));
 	sum->operations += done.operations;
 	sum->bytes += done.bytes;
 	work_end(network, work, begun);
 	return EXIT_OK;
+}
+
+/* A product of FP8: sums times the scales of W and of the row, which are a gate that the residual follows; then, by a product
+   without elements that adds to them, what comes after sums. */
+static int run_scaled(struct network *network, const struct mxfp_product *product, const struct mxfp_gemm_options *options,
+                      enum network_work work, struct error *error)
+{
+	const size_t rows = product->a->rows, cols = product->n;
+	const float *row_scales = product->a->scales;
+	float *scales = scratch_take(network, SCRATCH_SCALES, rows * cols * sizeof *scales);
+	struct mxfp_gemm_options sum_options = *options, rest_options = {.size = sizeof rest_options, .accumulate = true};
+	struct mxfp_product sum = *product, rest = *product;
+
+	if (scales == NULL)
+		return fail_memory(error);
+	for (size_t i = 0; i < rows * cols; i++)
+		scales[i] = row_scales[i / cols] * product->w->tensor_scale;
+	const struct mxfp_matrix gate = linear_numbers(scales, rows, cols, 0);
+	sum_options.activation = MXFP_FUNCTION_IDENTITY;
+	sum.bias = NULL;
+	sum.gate = &gate;
+	const int code = run_products(network, &sum, 1, &sum_options, work, error);
+	if (code != EXIT_OK || (product->bias == NULL && product->gate == NULL && options->activation == MXFP_FUNCTION_IDENTITY))
+		return code;
+	const struct mxfp_matrix a = linear_numbers(scales, rows, 0, 0), w = linear_numbers(scales, cols, 0, 0);
+	rest_options.activation = options->activation;
+	rest.a = &a;
+	rest.w = &w;
+	rest.w_packed = NULL;
+	rest.residual = NULL;
+	return run_products(network, &rest, 1, &rest_options, work, error);
+}
+
+int linear_products(struct network *network, const struct mxfp_product *products, size_t n,
+                    enum mxfp_function activation, enum mxfp_format a_format, enum network_work work,
+                    struct error *error)
+{
+	struct mxfp_gemm_options options = linear_options(network, a_format);
+	int code = EXIT_OK;
+
+	options.activation = activation;
+	if (work != NETWORK_PRODUCTS) {
+		options.acc = MXFP_ACC_EXACT;
+		options.pass_k = 0;
+	}
+	if (!numbers_are_fp8(a_format) || !acc_is_machine(options.acc))
+		return run_products(network, products, n, &options, work, error);
+	for (size_t i = 0; i < n && code == EXIT_OK; i++)
+		code = run_scaled(network, &products[i], &options, work, error);
+	return code;
 }
 
 /* The products of those weights that want inputs in this format. */
@@ -170,14 +258,10 @@ static int multiply_in(struct network *network, struct inputs *inputs, enum mxfp
 	struct mxfp_result c[RESULTS_MAX];
 	size_t used = 0;
 
-	if (a_format != MXFP_FORMAT_F32 && inputs->blocks.rows == 0) {
-		int code = linear_quantize(network, inputs, a_format, error);
-
-		if (code != EXIT_OK)
-			return code;
-	}
-	a = a_format != MXFP_FORMAT_F32 ? linear_blocks(&inputs->blocks, 0, inputs->rows)
-	                                : linear_numbers(inputs->x, inputs->rows, inputs->cols, 0);
+	const int code = linear_prepare(network, inputs, a_format, error);
+	if (code != EXIT_OK)
+		return code;
+	a = linear_inputs(inputs, a_format, 0, inputs->rows);
 	for (size_t i = 0; i < n; i++) {
 		const struct result *r = &results[i];
 
@@ -202,20 +286,18 @@ static int multiply_in(struct network *network, struct inputs *inputs, enum mxfp
 int linear_multiply(struct network *network, struct inputs *inputs, enum mxfp_function activation,
                      const struct result *results, size_t n, struct error *error)
 {
-	bool plain = false, blocks = false;
 	int code = interrupt_check(error);
 
 	if (code == EXIT_OK && network->watch != NULL && network->at < network->shape.layers)
 		code = network->watch(network->watch_context, results[0].linear->site, inputs->x, inputs->rows, inputs->cols, error);
-	for (size_t i = 0; i < n; i++)
-		if (results[i].linear->a_format == MXFP_FORMAT_F32)
-			plain = true;
-		else
-			blocks = true;
-	if (code == EXIT_OK && plain)
-		code = multiply_in(network, inputs, activation, results, n, MXFP_FORMAT_F32, error);
-	if (code == EXIT_OK && blocks)
-		code = multiply_in(network, inputs, activation, results, n, network->options.activations, error);
+	for (size_t i = 0, first; i < n && code == EXIT_OK; i++) {
+		const enum mxfp_format a_format = results[i].linear->a_format;
+
+		for (first = 0; results[first].linear->a_format != a_format;)
+			first++;
+		if (first == i)
+			code = multiply_in(network, inputs, activation, results, n, a_format, error);
+	}
 	return code;
 }
 

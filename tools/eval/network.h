@@ -28,14 +28,18 @@ struct network_options {
 	enum mxfp_rule activation_rule;   /* of MX formats; NVFP4 has a tensor scale of 1 */
 	enum mxfp_format kv_cache;        /* of keys and values; OPTION_FORMAT_NONE: as `attention` */
 	enum mxfp_format attention;       /* of queries and of probabilities; OPTION_FORMAT_NONE: f32 */
-	bool bf16;                        /* matrices that stay as stored are rounded to bf16 */
+	enum mxfp_format numbers;         /* what other matrices are rounded to: f16, bf16, tf32, FP8; f32: they stay as stored */
+	bool summed;                      /* inputs of products with these are rounded to their format, as machines take them */
+	enum mxfp_acc acc;                /* how products with weights are summed; a machine's: `summed` */
+	unsigned pass_k;                  /* as of struct mxfp_gemm_options */
+	bool checks;                      /* weights of linear layers are only checked, and nothing runs */
 	bool by_layer;                    /* weights of layers are read by network_load_layer(), and no head is */
 	size_t batch;                     /* the most rows that run at once */
 	unsigned threads;                 /* 0: one a processor */
 };
 
 /* Loads a model. The model and the plan stay open as long as the network. EXIT_INPUT, naming what is not known or does not
-   fit; EXIT_IO, EXIT_MEMORY, signals. */
+   fit, or weights that `acc` does not take with their inputs; EXIT_IO, EXIT_MEMORY, signals. */
 int network_open(struct network **network, const struct model *model, const struct network_options *options,
                  struct error *error);
 

@@ -31,8 +31,8 @@ struct linear {
 	size_t row;                    /* of the tensor, where its n rows begin */
 	size_t site;                   /* of the inputs that it takes */
 	size_t n, k;
-	enum mxfp_format a_format;     /* the block format of x; 0: f32 */
-	struct mxfp_matrix w;          /* if it is not packed */
+	enum mxfp_format a_format;     /* what x becomes: blocks, or numbers of another format; f32: nothing */
+	struct mxfp_matrix w;          /* if it is not packed; tensor_scale of FP8 and of what was rounded to it: a power of two */
 	void *memory;                  /* malloc'ed: of w; or of network->pages: the packed W */
 	size_t packed_bytes;           /* 0: it is not packed */
 	float *bias;                   /* NULL: none */
@@ -72,7 +72,7 @@ struct scratch {
 };
 
 enum scratch_id {
-	SCRATCH_WORKSPACE, SCRATCH_PRODUCTS, SCRATCH_BLOCKS,
+	SCRATCH_WORKSPACE, SCRATCH_PRODUCTS, SCRATCH_BLOCKS, SCRATCH_ROUNDED, SCRATCH_SCALES,
 	SCRATCH_QUERIES, SCRATCH_SCORES, SCRATCH_VALUES, SCRATCH_SUMS, SCRATCH_MASK,
 	SCRATCH_ROUTES, SCRATCH_GATHERED, SCRATCH_GATES, SCRATCH_UPS, SCRATCH_DOWNS, SCRATCH_LOGITS,
 	N_SCRATCHES
@@ -122,12 +122,35 @@ struct network {
 	struct pages pages;
 };
 
-/* Inputs of products: rows of numbers, and the same in blocks if a product wants that. */
+/* Inputs of products: rows of numbers, and the same in blocks, or rounded, if a product wants that. */
 struct inputs {
 	const float *x;
 	size_t rows, cols;
-	struct mxfp_blocks blocks; /* without rows: not made yet */
+	struct mxfp_blocks blocks;  /* without rows: not made yet */
+	struct mxfp_matrix rounded; /* likewise; `scales`: a float for each row if it was rounded to FP8, else NULL */
+	enum mxfp_format rounded_to;
 };
+
+/* numbers.c: rounds to a format of numbers, to nearest even. FP8 has scales, powers of two: each the least that brings the
+   largest magnitude to the largest finite number or below. Only machines multiply FP8; elsewhere its numbers are kept in bf16. */
+
+/* W, whose memory is malloc'ed. EXIT_MEMORY. */
+int numbers_round_w(const struct network *network, struct linear *linear, enum mxfp_format format, struct error *error);
+
+/* Inputs, each row with a scale of its own, into so many bytes of memory. */
+size_t numbers_inputs_bytes(const struct network *network, const struct inputs *inputs, enum mxfp_format format);
+void numbers_round_inputs(const struct network *network, struct inputs *inputs, enum mxfp_format format, void *memory);
+
+static inline bool numbers_are_fp8(enum mxfp_format format)
+{
+	return format == MXFP_FORMAT_E4M3 || format == MXFP_FORMAT_E5M2;
+}
+
+/* Whether acc is a machine's. */
+static inline bool acc_is_machine(enum mxfp_acc acc)
+{
+	return acc != MXFP_ACC_EXACT && acc != MXFP_ACC_CHAIN;
+}
 
 /* weights.c: loads every tensor. As network_open(). */
 int weights_load(struct network *network, struct error *error);
@@ -165,14 +188,23 @@ struct result {
 	const float *gate, *residual; /* of the shape of c; NULL: none */
 };
 
-/* Products of the same inputs with several weights; the inputs become blocks, once, if one wants them so. EXIT_MEMORY. */
+/* Products of the same inputs with several weights; the inputs become blocks, once, if one wants them so, and are rounded.
+   EXIT_MEMORY. */
 int linear_multiply(struct network *network, struct inputs *inputs, enum mxfp_function activation,
                      const struct result *results, size_t n, struct error *error);
 
-/* Runs products of one block format (or none) of inputs. EXIT_MEMORY. */
+/* Rows of the inputs as products with weights of that a_format take them, which have to be made before. */
+int linear_prepare(struct network *network, struct inputs *inputs, enum mxfp_format a_format, struct error *error);
+struct mxfp_matrix linear_inputs(const struct inputs *inputs, enum mxfp_format a_format, size_t first, size_t rows);
+
+/* Runs products of inputs in one format; those of weights are summed as the options say. Gates and residuals are not both
+   given. EXIT_MEMORY. */
 int linear_products(struct network *network, const struct mxfp_product *products, size_t n,
                      enum mxfp_function activation, enum mxfp_format a_format, enum network_work work,
                      struct error *error);
+
+/* The options by which products with weights run. */
+struct mxfp_gemm_options linear_options(const struct network *network, enum mxfp_format a_format);
 
 /* W of a product. */
 void linear_set_w(struct mxfp_product *product, const struct linear *linear);

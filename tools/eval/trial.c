@@ -12,12 +12,22 @@
 #include "model/choices.h"
 #include "quantize/preset.h"
 
-static const char stored_name[] = "f32", bf16_name[] = "bf16", recipe_suffix[] = ".json";
+static const char recipe_suffix[] = ".json";
+
+/* Numbers that weights are rounded to; with the first they stay as they are stored. */
+static const enum mxfp_format number_formats[] = {MXFP_FORMAT_F32, MXFP_FORMAT_BF16, MXFP_FORMAT_F16, MXFP_FORMAT_TF32,
+                                                  MXFP_FORMAT_E4M3, MXFP_FORMAT_E5M2};
+enum { N_NUMBERS = sizeof number_formats / sizeof number_formats[0] };
+
+static const char *number_name(size_t i)
+{
+	return mxfp_format_get_info(number_formats[i])->name;
+}
 
 void trial_stored(struct trial *trial, const char *name)
 {
 	*trial = (struct trial){.activations = OPTION_FORMAT_NONE, .kv_cache = OPTION_FORMAT_NONE, .attention = OPTION_FORMAT_NONE};
-	snprintf(trial->name, sizeof trial->name, "%s", name != NULL ? name : stored_name);
+	snprintf(trial->name, sizeof trial->name, "%s", name != NULL ? name : number_name(0));
 }
 
 /* The settings that mxfp quantize has for a preset in a layout, where options say nothing else. */
@@ -236,8 +246,8 @@ static int set_named(struct trial *trial, const char *name, const struct trial_o
 		trial->settings.choice.format = (enum mxfp_format)format;
 		return EXIT_OK;
 	}
-	names[n++] = stored_name;
-	names[n++] = bf16_name;
+	for (size_t i = 0; i < N_NUMBERS; i++)
+		names[n++] = number_name(i);
 	for (char *at = strtok(presets, "|"); at != NULL; at = strtok(NULL, "|"))
 		names[n++] = at;
 	for (int i = 0; choice_at(OPTION_BLOCK, i, &choice) && n < sizeof names / sizeof names[0]; i++)
@@ -275,8 +285,12 @@ static int parse(struct trial *trial, const char *text, size_t n, const struct t
 	*after = '\0';
 	if (!ends || (suffix != NULL && rule != NULL))
 		return fail(error, EXIT_USAGE, "%s: '%.*s': a recipe stands alone or before /ACTIVATIONS", where, (int)n, text);
-	trial->bf16 = strcmp(copy, bf16_name) == 0;
-	const bool is_plain = trial->bf16 || strcmp(copy, stored_name) == 0;
+	size_t number = 0;
+	while (number < N_NUMBERS && strcmp(copy, number_name(number)) != 0)
+		number++;
+	const bool is_plain = number < N_NUMBERS;
+	if (is_plain)
+		trial->numbers = number_formats[number];
 	if (is_plain && rule != NULL)
 		return fail(error, EXIT_USAGE, "%s: '%.*s': %s has no scale rule; leave it out", where, (int)n, text, copy);
 	if (suffix != NULL)
@@ -325,7 +339,7 @@ bool trial_has_activation_rule(const struct trial *trial)
 
 bool trial_is_stored(const struct trial *trial)
 {
-	return !trial->quantizes && !trial->bf16 && trial->activations == OPTION_FORMAT_NONE &&
+	return !trial->quantizes && trial->numbers == MXFP_FORMAT_F32 && trial->activations == OPTION_FORMAT_NONE &&
 	       trial->kv_cache == OPTION_FORMAT_NONE && trial->attention == OPTION_FORMAT_NONE;
 }
 
@@ -343,12 +357,48 @@ void trial_free(struct trial *trial)
 	recipe_free(&trial->recipe);
 }
 
+int trial_check_sums(const struct trial_options *options, struct error *error)
+{
+	const uint64_t pass = options->pass_k;
+	const bool usual = !options->has_pass_k || pass == 512;
+
+	if (!usual && pass != 256 && pass != 128)
+		return fail(error, EXIT_USAGE, "%s: --pass-k %llu: give 512, 256 or 128", options->command, (unsigned long long)pass);
+	if (options->has_acc && options->acc == MXFP_ACC_EXACT && usual)
+		return fail(error, EXIT_USAGE, "%s: --acc exact: is what sums are compared with; give another, or --pass-k 256 or 128",
+		            options->command);
+	return EXIT_OK;
+}
+
+struct trial trial_as_operands(const struct trial *trial)
+{
+	struct trial same = *trial;
+
+	same.summed = true;
+	return same;
+}
+
+struct trial trial_as_summed(const struct trial *trial, const struct trial_options *options)
+{
+	struct trial summed = trial_as_operands(trial);
+	char pass[32] = "";
+
+	summed.acc = (enum mxfp_acc)options->acc;
+	if (options->has_pass_k) {
+		summed.pass_k = (unsigned)options->pass_k;
+		snprintf(pass, sizeof pass, " --pass-k %u", summed.pass_k);
+	}
+	snprintf(summed.name, sizeof summed.name, "%.50s --acc %s%s", trial->name, choice_name(OPTION_ACC, options->acc), pass);
+	return summed;
+}
+
 const char *trial_weights(const struct trial *trial, char text[TRIAL_TEXT])
 {
 	char choice[QUANTIZE_TEXT];
 
 	if (!trial->quantizes)
-		snprintf(text, TRIAL_TEXT, trial->bf16 ? "bf16" : "as stored");
+		snprintf(text, TRIAL_TEXT, "%s",
+		         trial->numbers != MXFP_FORMAT_F32 ? mxfp_format_get_info(trial->numbers)->name : "as stored");
 	else if (trial->recipe.path != NULL)
 		snprintf(text, TRIAL_TEXT, "by the recipe");
 	else
@@ -363,7 +413,11 @@ const char *trial_activations(const struct trial *trial, char text[TRIAL_TEXT])
 	const bool has_attention = trial->attention != OPTION_FORMAT_NONE;
 	const bool has_cache = trial->kv_cache != OPTION_FORMAT_NONE;
 
-	snprintf(text, TRIAL_TEXT, "%s%s%s%s%s%s%s", quantizes ? mxfp_format_get_info(trial->activations)->name : "f32",
+	const char *plain = trial->summed && !trial->quantizes && trial->numbers == MXFP_FORMAT_F32 ? "as weights" : "f32";
+
+	if (trial->summed && trial->numbers != MXFP_FORMAT_F32)
+		plain = mxfp_format_get_info(trial->numbers)->name;
+	snprintf(text, TRIAL_TEXT, "%s%s%s%s%s%s%s", quantizes ? mxfp_format_get_info(trial->activations)->name : plain,
 	         has_rule ? " " : "", has_rule ? choice_name(OPTION_RULE, trial->activation_rule) : "",
 	         has_attention ? ", attention " : "", has_attention ? mxfp_format_get_info(trial->attention)->name : "",
 	         has_cache ? ", kv " : "", has_cache ? mxfp_format_get_info(trial->kv_cache)->name : "");

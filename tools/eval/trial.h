@@ -3,7 +3,7 @@
  * A way of running a model: what its weights and activations become. As text it is NAME[:RULE][/ACTIVATIONS], where NAME is
  *
  *   f32        weights as they are stored, and activations as they are, but for keys and values
- *   bf16       the same with matrices rounded to bf16, if they are not quantized
+ *   bf16       the same with matrices rounded to bf16, if they are not quantized; likewise f16, tf32, e4m3, e5m2
  *   PRESET     of mxfp quantize, with its activations
  *   FORMAT     a block format that is not called like a preset
  *   FILE.json  a mxfp-recipe(5), without :RULE, with its activations
@@ -23,7 +23,10 @@ enum { TRIAL_TEXT = 96 };
 struct trial {
 	char name[TRIAL_TEXT];
 	bool quantizes;           /* weights that settings.select says become what settings.choice or the recipe says */
-	bool bf16;                /* weights are rounded to bf16 */
+	enum mxfp_format numbers; /* what weights are rounded to that are not quantized; f32: they stay as stored */
+	bool summed;              /* the inputs of such weights are rounded, too */
+	enum mxfp_acc acc;        /* how products with weights are summed */
+	unsigned pass_k;          /* 0: the usual passes */
 	struct quantize_settings settings;
 	struct recipe recipe;
 	enum mxfp_format activations; /* OPTION_FORMAT_NONE: as they are */
@@ -50,6 +53,9 @@ struct trial_options {
 	bool pad_tail, fuse;
 	enum mxfp_format kv_cache;    /* OPTION_FORMAT_NONE: not given */
 	const char *attention;        /* NULL: not given */
+	bool has_acc, has_pass_k;     /* whether acc, pass_k are given */
+	int acc;
+	uint64_t pass_k;
 	unsigned threads;
 };
 
@@ -75,6 +81,14 @@ bool trial_is_stored(const struct trial *trial);
 bool trial_is_same(const struct trial *a, const struct trial *b);
 
 void trial_free(struct trial *trial);
+
+/* Checks what the options say of sums. EXIT_USAGE. */
+int trial_check_sums(const struct trial_options *options, struct error *error);
+
+/* A trial with the operands that machines take, summed as it is usual; and by another name summed as the options say. They live
+   as long as the trial, and are not freed. */
+struct trial trial_as_operands(const struct trial *trial);
+struct trial trial_as_summed(const struct trial *trial, const struct trial_options *options);
 
 /* "mxfp4 mse" or "as stored", and "mxfp8-e4m3 rceil, attention mxfp8-e4m3, kv mxfp4" or "f32", in `text`; return text. */
 const char *trial_weights(const struct trial *trial, char text[TRIAL_TEXT]);

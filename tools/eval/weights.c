@@ -117,7 +117,7 @@ static int choose_blocks(struct loader *l, struct weight *weight)
 		weight->entry = NULL;
 		return EXIT_OK;
 	}
-	return quantize_amax(&l->transfer, o->plan, weight->entry, &weight->amax, l->error);
+	return o->checks ? EXIT_OK : quantize_amax(&l->transfer, o->plan, weight->entry, &weight->amax, l->error);
 }
 
 /* Finds a weight by the table. If none of its names is there, *found is false and `name` the first of them. */
@@ -178,6 +178,7 @@ static int read_stored(struct loader *l, const struct weight *weight, uint64_t f
 		.cols = cols,
 		.data = linear->memory,
 	};
+	linear->w.tensor_scale = 1;
 	l->network->bytes += bytes;
 	if (!plain)
 		return weight_numbers(weight, first, n, linear->memory, l->error);
@@ -187,26 +188,18 @@ static int read_stored(struct loader *l, const struct weight *weight, uint64_t f
 	return code;
 }
 
-/* Rounds numbers to bf16, to nearest even. */
-static int round_to_bf16(struct loader *l, const struct weight *weight, struct linear *linear)
+/* Rounds numbers, if the options say so. */
+static int round_stored(struct loader *l, const struct weight *weight, struct linear *linear, enum mxfp_format format)
 {
-	const struct mxfp_convert_options options = {.size = sizeof options, .overflow = MXFP_OVERFLOW_OVF};
 	const size_t n = linear->w.rows * linear->w.cols, before = mxfp_format_get_info(linear->w.format)->storage_bytes;
-	void *rounded;
 
-	if (!l->network->options.bf16 || linear->w.format == MXFP_FORMAT_BF16)
+	if (format == linear->w.format)
 		return EXIT_OK;
-	int code = take(l, &rounded, n * sizeof(uint16_t));
-	if (code != EXIT_OK)
-		return code;
-	must_succeed(mxfp_convert_array(rounded, MXFP_FORMAT_BF16, linear->memory, linear->w.format, n, &options, &l->network->exec));
-	free(linear->memory);
-	linear->memory = rounded;
-	linear->w.data = rounded;
-	linear->w.format = MXFP_FORMAT_BF16;
-	l->network->bytes -= n * (before - sizeof(uint16_t));
-	l->network->size.bytes += n * sizeof(uint16_t) - (uint64_t)((double)n * dtype_bits(weight->tensor->dtype) / 8);
-	return EXIT_OK;
+	const int code = numbers_round_w(l->network, linear, format, l->error);
+	l->network->bytes += n * mxfp_format_get_info(linear->w.format)->storage_bytes - n * before;
+	l->network->size.bytes += n * mxfp_format_get_info(format)->storage_bytes -
+	                          (uint64_t)((double)n * dtype_bits(weight->tensor->dtype) / 8);
+	return code;
 }
 
 /* Reads or makes rows of blocks. */
@@ -237,7 +230,6 @@ static int read_blocks(struct loader *l, const struct weight *weight, uint64_t f
 		code = quantize_rows(&l->transfer, o->plan, weight->entry, first, weight->amax, &blocks, l->error);
 	}
 	linear->w = mxfp_blocks_matrix(&blocks);
-	linear->a_format = o->activations != OPTION_FORMAT_NONE ? o->activations : MXFP_FORMAT_F32;
 	l->network->bytes += size.codes_bytes + size.scales_bytes;
 	l->network->quantized++;
 	return code;
@@ -257,7 +249,7 @@ static size_t packed_more(const struct network *network)
    kernel has no other form. The rest is packed in each product. */
 static int pack(struct loader *l, struct linear *linear, size_t stored_bytes)
 {
-	const struct mxfp_gemm_options options = {.size = sizeof options, .a_format = linear->a_format};
+	const struct mxfp_gemm_options options = linear_options(l->network, linear->a_format);
 	void *packed;
 	size_t bytes;
 
@@ -289,12 +281,88 @@ static uint64_t stored_bytes(const struct weight *weight, size_t n)
 	return info->block_elements == 1 && info->bits <= 32 ? numbers * info->bits / 8 : numbers * sizeof(float);
 }
 
+/* The format of a weight in products. */
+static enum mxfp_format format_of(const struct loader *l, const struct weight *weight)
+{
+	if (weight->is_quantized)
+		return weight->quantized.choice.form->format;
+	if (weight->entry != NULL)
+		return weight->entry->choice.format;
+	if (l->network->options.numbers != MXFP_FORMAT_F32)
+		return l->network->options.numbers;
+	const struct dtype_info *info = dtype_info(weight->tensor->dtype);
+	return info->block_elements == 1 && info->bits <= 32 ? info->format : MXFP_FORMAT_F32;
+}
+
+static bool is_block(enum mxfp_format format)
+{
+	return mxfp_format_get_info(format)->kind == MXFP_KIND_BLOCK;
+}
+
+/* What becomes of the inputs of a weight in that format. */
+static enum mxfp_format inputs_of(const struct network_options *o, enum mxfp_format w)
+{
+	if (is_block(w))
+		return o->activations != OPTION_FORMAT_NONE ? o->activations : MXFP_FORMAT_F32;
+	return o->summed ? w : MXFP_FORMAT_F32;
+}
+
+/* Whether products of inputs and weights in these formats can be summed as the options say. */
+static bool is_pair(const struct network *network, enum mxfp_format a, enum mxfp_format w)
+{
+	const struct mxfp_gemm_options options = linear_options(network, a);
+	const struct mxfp_matrix a_matrix = {.size = sizeof a_matrix, .format = a, .rows = 1, .cols = 1};
+	const struct mxfp_matrix w_matrix = {.size = sizeof w_matrix, .format = w, .rows = 1, .cols = 1};
+	const struct mxfp_result c = mxfp_to_numbers(MXFP_FORMAT_F32, NULL);
+	const struct mxfp_product product = {.size = sizeof product, .c = &c, .a = &a_matrix, .w = &w_matrix};
+	size_t bytes;
+
+	return mxfp_gemm_workspace_size(&bytes, &product, 1, &options, &network->one) == MXFP_OK;
+}
+
+/* Refuses a weight that the options' acc does not take with its inputs, and says what that takes. */
+static int check_pair(struct loader *l, const struct weight *weight, enum mxfp_format a, enum mxfp_format w)
+{
+	const struct file *file = weight->is_quantized ? weight->quantized.files[LAYOUT_CODES] : weight->file;
+	const struct mxfp_format_info *info;
+	char taken[256] = "", remedy[64];
+	const char *numbers = NULL;
+	bool blocks = false;
+
+	if (!acc_is_machine(l->network->options.acc) || is_pair(l->network, a, w))
+		return EXIT_OK;
+	for (int i = 0; (info = mxfp_format_get_info((enum mxfp_format)i)) != NULL; i++) {
+		const size_t length = strlen(taken);
+
+		if (!is_pair(l->network, info->format, info->format))
+			continue;
+		snprintf(taken + length, sizeof taken - length, "%s%s", length > 0 ? ", " : "", info->name);
+		blocks = blocks || is_block(info->format);
+		if (numbers == NULL && info->format != MXFP_FORMAT_E5M2)
+			numbers = info->name;
+	}
+	if (is_block(w) && blocks)
+		snprintf(remedy, sizeof remedy, "give such %s--activations", weight->is_quantized ? "" : "--weights and ");
+	else if (is_block(w) || l->network->options.plan == NULL)
+		snprintf(remedy, sizeof remedy, "%s --try %s", weight->is_quantized ? "mxfp dequantize makes numbers for" : "give", numbers);
+	else
+		snprintf(remedy, sizeof remedy, "give a model in such numbers");
+	return fail_tensor(l->error, file->path, weight->name, "--acc %s does not take %s weights times %s inputs, but %s times the "
+	                   "same%s; %s", mxfp_option_name(MXFP_OPTION_ACC, (int)l->network->options.acc),
+	                   mxfp_format_get_info(w)->name, mxfp_format_get_info(a)->name, taken,
+	                   blocks ? ", FP8 and MX formats also mixed" : "", remedy);
+}
+
 /* Makes a linear layer of n rows of a weight. */
 static int read_linear(struct loader *l, struct linear *linear, const struct weight *weight, uint64_t first, size_t n)
 {
 	const uint64_t before = l->network->bytes;
-	int code;
+	const enum mxfp_format format = format_of(l, weight);
 
+	linear->a_format = inputs_of(&l->network->options, format);
+	int code = check_pair(l, weight, linear->a_format, format);
+	if (code != EXIT_OK)
+		return code;
 	linear->name = weight->name;
 	linear->row = (size_t)first;
 	linear->n = n;
@@ -307,8 +375,8 @@ static int read_linear(struct loader *l, struct linear *linear, const struct wei
 		code = read_blocks(l, weight, first, n, linear);
 	else
 		code = read_stored(l, weight, first, n, linear);
-	if (code == EXIT_OK && !weight->is_quantized && weight->entry == NULL)
-		code = round_to_bf16(l, weight, linear);
+	if (code == EXIT_OK && !is_block(format))
+		code = round_stored(l, weight, linear, format);
 	return code == EXIT_OK ? pack(l, linear, (size_t)(l->network->bytes - before)) : code;
 }
 
@@ -735,6 +803,7 @@ int weights_load(struct network *network, struct error *error)
 	struct loader l = {
 		.network = network,
 		.model = network->model,
+		.checks = network->options.checks,
 		.error = error,
 	};
 

@@ -14,6 +14,45 @@
 
 enum { NAMED_MAX = 4 }; /* layers that a sentence names */
 
+/* Way i of those that are compared by sums; NULL after the last. */
+static const struct trial *summed_way(const struct report_evaluation *e, size_t i)
+{
+	if (!e->options.has_acc)
+		return NULL;
+	if (e->sums_tries)
+		return i < e->n_trials ? &e->trials[i] : NULL;
+	return i == 0 ? &e->base : NULL;
+}
+
+static int check_sums(struct report_evaluation *e, struct error *error)
+{
+	const struct trial *way;
+	int code = EXIT_OK;
+
+	for (size_t i = 0; (way = summed_way(e, i)) != NULL && code == EXIT_OK; i++)
+		code = evaluate_check_sums(&e->settings, &e->model, way, &e->options, error);
+	return code;
+}
+
+static int run_sums(struct report_evaluation *e, struct error *error)
+{
+	const struct trial *way;
+	int code = EXIT_OK;
+
+	for (size_t i = 0; (way = summed_way(e, i)) != NULL && code == EXIT_OK; i++)
+		code = evaluate_run_sums(&e->sums, &e->model, way, &e->options, error);
+	return code;
+}
+
+static size_t count_sums(const struct report_evaluation *e)
+{
+	size_t n = 0;
+
+	while (summed_way(e, n) != NULL)
+		n++;
+	return 2 * n;
+}
+
 int report_evaluation_open(struct report_evaluation *e, const char *path, struct error *error)
 {
 	int code = EXIT_OK;
@@ -32,6 +71,11 @@ int report_evaluation_open(struct report_evaluation *e, const char *path, struct
 	e->settings.tokens = &e->corpus.tokens;
 	e->settings.context = e->corpus.context;
 	e->settings.note = tokenizer_note(e->corpus.tokenizer);
+	trial_stored(&e->base, NULL);
+	if (code == EXIT_OK)
+		code = check_sums(e, error);
+	if (code == EXIT_OK && e->options.has_acc)
+		code = evaluate_begin(&e->sums, &e->settings, error);
 	return code == EXIT_OK ? evaluate_begin(&e->evaluation, &e->settings, error) : code;
 }
 
@@ -55,7 +99,6 @@ static int make_trial(struct report_evaluation *e, const struct report *report, 
 	options.fuse = variant_has_recipe(variant);
 	options.rule = (int)variant->rule;
 	options.nvfp4_recipe = (int)variant->recipe;
-	trial_stored(&e->base, NULL);
 	int code = trial_of_options(&e->trial, &options, error);
 	set_rounding(&e->trial, report);
 	snprintf(e->trial.name, sizeof e->trial.name, "%s", name);
@@ -126,6 +169,11 @@ int report_evaluation_run(struct report_evaluation *e, const struct report *repo
 
 	if (code == EXIT_OK && !against)
 		code = evaluate_count_parts(&e->evaluation, &e->model, &e->trial, &n_parts, error);
+	if (code == EXIT_OK && e->options.has_acc) {
+		evaluate_expect(&e->sums, count_sums(e));
+		code = run_sums(e, error);
+		progress_end(&e->sums.progress);
+	}
 	if (code == EXIT_OK) {
 		evaluate_expect(&e->evaluation, 2 + count_others(e) + count_calibrated(e) + n_parts);
 		code = evaluate_run(&e->evaluation, &e->model, &e->base, EVALUATE_BASE, error);
@@ -272,6 +320,7 @@ void report_evaluation_details(FILE *file, const struct report_evaluation *e)
 void report_evaluation_close(struct report_evaluation *e)
 {
 	evaluate_free(&e->evaluation);
+	evaluate_free(&e->sums);
 	trial_free(&e->trial);
 	for (size_t i = 0; i < e->n_trials; i++)
 		trial_free(&e->trials[i]);

@@ -17,6 +17,7 @@ struct report_evaluation {
 	struct evaluate_settings settings; /* without tokens and context */
 	struct trial_options options;   /* of the report, for `tries` */
 	const char *tries;              /* as text; NULL: none */
+	bool sums_tries;                /* with an acc of the options: what is run by it, these or the model as it is stored */
 	struct chosen chosen;           /* weights that are run too */
 	struct model model;             /* opened again: its experts may be split */
 	struct corpus corpus;
@@ -26,13 +27,14 @@ struct report_evaluation {
 	const struct trial *ways[EVALUATE_TRIALS + 1]; /* the trial of each result after the base */
 	bool calibrated[EVALUATE_TRIALS + 1];          /* whether its weights were chosen on a text */
 	struct evaluation evaluation;
+	struct evaluation sums;         /* runs by the acc of the options, each after one with the same operands; without results: none */
 };
 
 /* Makes the trials, and reads the tokens, or the text if the name of the file is not that of a file of tokens. As
-   trial_parse() and corpus_read(). */
+   trial_parse() and corpus_read(), and what evaluate_check_sums() refuses. */
 int report_evaluation_open(struct report_evaluation *evaluation, const char *path, struct error *error);
 
-/* Runs the variant with that number by that name, the activations being those of the report, and then the trials, but for
+/* Runs what is compared by sums, and then the variant with that number by that name, the activations being those of the report, and then the trials, but for
    one that is the same or is the model as it is stored, and at last those of four bits again with weights that were chosen on a
    text. As evaluate_run(). */
 int report_evaluation_run(struct report_evaluation *evaluation, const struct report *report, size_t variant,

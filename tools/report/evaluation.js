@@ -32,6 +32,12 @@ function fill(table, heading, rows) {
 		make('tr', {}, make('th', { scope: 'row' }, ...breakable(name)), ...cells.map(cell)))));
 }
 
+function writeRuns(table, runs) {
+	fill(byId(table), ['Run', 'Perplexity', ...besideHeading, 'Bits/weight', 'Weights', 'Activations'],
+		runs.map(run => [run.name, plusMinus(run.perplexity, 4), ...besideCells(run),
+			[fixed(run.bits_per_weight, 3), make('small', {}, bytesText(run.weight_bytes))], run.weights, run.activations]));
+}
+
 /* Layers by depth or kinds by what they cost, of more than fit the costliest. */
 function writeParts(name, parts, text) {
 	const list = parts.slice(0, PARTS_MAX), most = largest(list.map(part => part.kl_divergence.mean));
@@ -89,9 +95,9 @@ function writeEvaluation() {
 		return;
 	byId('evaluation-done').textContent = `${e.source}: ${plural(e.tokens, 'token')} in ${plural(e.windows, 'window')} of ` +
 		`at most ${e.context}, ${grouped(e.predictions)} of them predicted.`;
-	fill(byId('runs'), ['Run', 'Perplexity', ...besideHeading, 'Bits/weight', 'Weights', 'Activations'],
-		e.runs.map(run => [run.name, plusMinus(run.perplexity, 4), ...besideCells(run),
-			[fixed(run.bits_per_weight, 3), make('small', {}, bytesText(run.weight_bytes))], run.weights, run.activations]));
+	writeRuns('runs', e.runs);
+	byId('sums-alone').hidden = data.accumulator === undefined;
+	writeRuns('sums', data.accumulator?.runs ?? []);
 	writeParts('layers', e.layers || [], 'Layer');
 	writeParts('kinds', e.kinds || [], 'Kind');
 	writeProfiles(e.runs);

@@ -218,6 +218,8 @@ static json_t *head_json(const struct report *report)
 
 	if (report->evaluation != NULL)
 		head = facts_set(head, "evaluation", evaluate_facts(&report->evaluation->evaluation, report->evaluation->source));
+	if (report->evaluation != NULL && report->evaluation->sums.n_results > 0)
+		head = facts_set(head, "accumulator", evaluate_facts(&report->evaluation->sums, report->evaluation->source));
 	return head;
 }
 

@@ -315,6 +315,11 @@ static int print_evaluation(const struct report *report, FILE *file, struct erro
 {
 	fputs("## Evaluation\n\n", file);
 	int code = evaluate_print_text(&report->evaluation->evaluation, report->evaluation->source, file, error);
+	if (code == EXIT_OK && report->evaluation->sums.n_results > 0) {
+		fputs("## Sums of products\n\n", file);
+		code = evaluate_print_text(&report->evaluation->sums, report->evaluation->source, file, error);
+		putc('\n', file);
+	}
 	fputs("## Weights\n\n", file);
 	return code;
 }
