@@ -148,11 +148,11 @@ printf "$swapped" | dd of="$work/damaged.gguf" bs=4096 oflag=seek_bytes conv=not
 	seek=$(($(wc -c <"$work/damaged.gguf") - blocks))
 finds 1 "errors 0, warnings 1, notes 0" "with the nibbles of each byte swapped, 16 columns apart: " "$work/damaged.gguf"
 # What the rows of another layer show is no reason to change one; the model that it was made from is.
-finds 1 "nothing is written" "left: the model that it was made from shows beyond doubt" \
-	"$work/damaged.gguf" --fix -o "$work/mended.gguf"
-check "something is written" test ! -e "$work/mended.gguf"
-exits 0 "" lint "$work/damaged.gguf" -q --against "$work/sound.gguf" --fix -o "$work/mended.gguf"
-check "the mended file is another than that before the damage" cmp "$work/right.gguf" "$work/mended.gguf"
+finds 1 "nothing is written" "not fixed: the model that it was made from shows beyond doubt" \
+	"$work/damaged.gguf" --fix -o "$work/fixed.gguf"
+check "something is written" test ! -e "$work/fixed.gguf"
+exits 0 "" lint "$work/damaged.gguf" -q --against "$work/sound.gguf" --fix -o "$work/fixed.gguf"
+check "the fixed file is another than that before the damage" cmp "$work/right.gguf" "$work/fixed.gguf"
 
 # Parts. 1.0 in 32 columns: codes 2, scale 7f.
 codes='"x.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]}'
