@@ -124,13 +124,27 @@ exits 1 "nothing was compared: it supports none of the 14 questions" conform "$p
 wrong() {
 	exits 3 "$1" conform "$program $2" --only 'cast e4m3 rne' --quick --timeout 1
 }
+# Those that take all of the time that they are given, beside each other.
+for fault in sleeps silent deaf drips stays; do
+	(
+		"$mxfp" conform "$program $fault" --only 'cast e4m3 rne' --quick --timeout 1 >/dev/null 2>"$work/$fault"
+		echo "exit code $?" >>"$work/$fault"
+	) &
+done
+wait
+# waited PART FAULT
+waited() {
+	has "$2" "$(cat "$work/$2")" "$1"
+	same "$2" "exit code 3" "$(sed -n '2,$p' "$work/$2")"
+}
 wrong "exited with status 3" exits
 exits 3 "exited with status 3" conform "$program exits-second" --only 'cast e4m3 rne' --quick
+has "the request that failed" "$error" "cast e4m3 rne ovf, items 0 to 6951: it exited with status 3"
 has "what was compared before" "$(cat "$work/out")" "| cast      |     1 |      0 |             0 |"
-wrong "no whole answer within 1 s" sleeps
-wrong "hello: no whole answer within 1 s" silent
-wrong "no whole answer within 1 s" deaf
-wrong "no whole answer within 1 s" drips
+waited "no whole answer within 1 s" sleeps
+waited "hello: no whole answer within 1 s" silent
+waited "no whole answer within 1 s" deaf
+waited "no whole answer within 1 s" drips
 wrong "is not a JSON object" babbles
 wrong "no newline in 4096 bytes" no-line
 wrong "bytes where" short
@@ -138,12 +152,13 @@ wrong "unknown key 'status' in the answer" other-key
 wrong "more bytes than it announced" lies
 wrong "more bytes than it announced" endless
 wrong "is not 1, the version" version-2
-wrong "does not exit" stays
+waited "does not exit" stays
 wrong "ended with exit status 1" fails-at-end
 exits 3 "hello: it exited with status 127" conform "exec 2>&-; $work/none" --timeout 5
 exits 3 "signal 11" conform "exec 2>&-; $program dies; exit \$?" --only 'cast e4m3 rne'
 exits 3 "hello" conform 'echo hello; cat >/dev/null' --timeout 5
 same "processes that are left" "" "$(ps -ef | grep -F "$program" | grep -v grep)"
-exits 2 "no question begins so" conform "$program" --only 'cast e9m9'
+exits 2 "'csat e4m3': no question begins so: did you mean 'cast e4m3'?" conform "$program" --only scale --only 'csat e4m3'
+exits 2 "no question begins so in this profile; the first words are cast, " conform "$program" --like torch --only gemm
 exits 2 "unknown value 'torhc': did you mean 'torch'?" conform "$program" --like torhc
 finish
