@@ -45,7 +45,7 @@ def write_model(name, tensors, config, others=()):
 
 
 def fix(what, *arguments, code=0, says=(), source="bad", out="out"):
-    """Mends bad; the output is clean if the exit code is 0, and has the file that is carried."""
+    """Fixes bad; the output is clean if the exit code is 0, and has the file that is carried."""
     shutil.rmtree(out, ignore_errors=True)
     got, text, error = run("lint", source, "--fix", "-o", out, "-q", *arguments)
     check(what + ": exit code", got == code, (got, text, error))
@@ -56,7 +56,7 @@ def fix(what, *arguments, code=0, says=(), source="bad", out="out"):
         got, text, error = run("lint", out, "-q")
         check(what + ": clean", got == 0 and "errors 0, warnings 0" in text, text + error)
         check(what + ": carried", read(out + "/tokenizer.model") == b"\0pieces\n")
-    if code != 0 and not any("mended: " in part for part in says):
+    if code != 0 and not any("fixed: " in part for part in says):
         check(what + ": nothing is written", not os.path.exists(out))
     return read_safetensors(out + FILE) if os.path.exists(out + FILE) else {}
 
@@ -100,7 +100,7 @@ for name, (column, n) in ORDERS.items():
         bad = {k: (t[0], t[1], reorder(t[2], column, n)) if k.endswith("weight" + suffix) and t[0] == "U8" else t for k, t in tensors.items()}
         write_model("bad", bad, config)
         n_bad = sum(bad[k] != tensors[k] for k in tensors)
-        got = fix("nibbles " + name, "--against", "model", says=["[nibble-order]", "mended: codes of '%s.weight" % UP, "mended %d, left 0" % n_bad])
+        got = fix("nibbles " + name, "--against", "model", says=["[nibble-order]", "fixed: codes of '%s.weight" % UP, "fixed %d, not fixed 0" % n_bad])
         same("nibbles " + name, got, tensors)
         if name == "swapped" and suffix:
             check("config.json stays", read("bad/config.json") == read("out/config.json"))
@@ -118,10 +118,10 @@ for source, layout, dtype in (("oss", "gpt-oss", "U8"), ("model", "mlx", "U32"))
 bad = dict(MX[0])
 bad[O + ".weight_packed"] = (*bad[O + ".weight_packed"][:2], reorder(bad[O + ".weight_packed"][2], *ORDERS["swapped"]))
 write_model("bad", bad, MX[1])
-same("one", fix("one", "--against", "model", says=["mended 1, left 0"]), MX[0])
+same("one", fix("one", "--against", "model", says=["fixed 1, not fixed 0"]), MX[0])
 code, text, _ = run("lint", "bad", "-q", "--against", "model")
-check("against without --fix", code == 1 and "[nibble-order]" in text and "mended" not in text, text)
-got = fix("other numbers", "--against", "nan.safetensors", says=["mended 1"])
+check("against without --fix", code == 1 and "[nibble-order]" in text and "fixed" not in text, text)
+got = fix("other numbers", "--against", "nan.safetensors", says=["fixed 1"])
 # A source that is another model has no such numbers; one without the names is refused.
 other = {k: (t[0], t[1], f32_bytes([math.sin(i * 0.7) for i in range(len(t[2]) // 4)])) for k, t in models["model"][0].items()}
 write_safetensors("other.safetensors", other)
@@ -133,7 +133,7 @@ fix("without names", "--against", "none.safetensors", code=3, says=["has no unqu
 config = copy.deepcopy(MX[1])
 config["quantization_config"]["ignore"] = ["lm_head", "re:.*embed.*", "model.layers.0"]
 write_model("bad", MX[0], config)
-got = fix("lists", says=["mended: 'model.layers.0' of ignore of quantization_config -> removed", "ignore of quantization_config: none -> 'model.layers.1.mlp.down_proj'"])
+got = fix("lists", says=["fixed: 'model.layers.0' of ignore of quantization_config -> removed", "ignore of quantization_config: none -> 'model.layers.1.mlp.down_proj'"])
 same("lists", got, MX[0])
 check("lists", sorted(section("out")["ignore"]) == ["lm_head", "model.layers.0.mlp.down_proj", "model.layers.1.mlp.down_proj", "re:.*embed.*"],
       section("out")["ignore"])
@@ -153,13 +153,13 @@ write_model("bad", MX[0], config)
 fix("no list", says=["none -> 'model.layers.0.mlp.down_proj'"])
 check("no list", section("out")["ignore"] == ["model.layers.0.mlp.down_proj", "model.layers.1.mlp.down_proj"], section("out").get("ignore"))
 
-# A tied head has no tensor, and stays listed; what is no list is left; an expression that is none ends lint.
+# A tied head has no tensor, and stays listed; what is no list stays; an expression that is none ends lint.
 config = copy.deepcopy(MX[1])
 config["quantization_config"]["ignore"] = ["re:.*(lm_head|down_proj|q_proj)"]
 write_model("bad", MX[0], config)
-same("tied head", fix("tied head", says=["-> removed", "mended 2, left 0"]), MX[0])
+same("tied head", fix("tied head", says=["-> removed", "fixed 2, not fixed 0"]), MX[0])
 check("tied head", sorted(section("out")["ignore"]) == ["lm_head", "model.layers.0.mlp.down_proj", "model.layers.1.mlp.down_proj"], section("out")["ignore"])
-for ignore, code, said in (("lm_head", 1, "left: under which key"), (["re:("], 3, "ignored modules 're:('"), ({"x": 1}, 1, "left: under which key")):
+for ignore, code, said in (("lm_head", 1, "not fixed: under which key"), (["re:("], 3, "ignored modules 're:('"), ({"x": 1}, 1, "not fixed: under which key")):
     config["quantization_config"]["ignore"] = ignore
     write_model("bad", MX[0], config)
     fix("a list %s" % ignore, code=code, says=[said])
@@ -171,12 +171,12 @@ config["quantization_config"]["config_groups"]["group_0"]["targets"] = [t for t 
 config["quantization_config"]["ignore"] = ["lm_head"]
 write_model("bad", MX[0], config)
 same("targets", fix("targets", says=["'%s.weight': it is quantized (mxfp4), and no target" % UP, "config_groups: none -> '%s'" % UP,
-                                     "ignore of quantization_config: none -> 'model.layers.0.mlp.down_proj'", "mended 2, left 0"]), MX[0])
+                                     "ignore of quantization_config: none -> 'model.layers.0.mlp.down_proj'", "fixed 2, not fixed 0"]), MX[0])
 check("targets", sorted(section("out")["config_groups"]["group_0"]["targets"]) == sorted(targets + ["model.layers.0.mlp.down_proj"]))
 check("targets: ignore", section("out")["ignore"] == ["lm_head", "model.layers.0.mlp.down_proj"])
 config["quantization_config"]["config_groups"]["group_1"] = config["quantization_config"]["config_groups"]["group_0"]
 write_model("bad", MX[0], config)
-fix("two groups of the format", code=1, says=["left: which group of config_groups", "mended: ignore of"])
+fix("two groups of the format", code=1, says=["not fixed: which group of config_groups", "fixed: ignore of"])
 config["quantization_config"]["config_groups"] = {"group_0": dict(MX[1]["quantization_config"]["config_groups"]["group_0"], targets=["transformer.h.0"])}
 write_model("bad", MX[0], config)
 check("names of another program", run("lint", "bad", "-q")[0] == 0)
@@ -184,20 +184,20 @@ check("names of another program", run("lint", "bad", "-q")[0] == 0)
 # A section without quantized tensors; one about caches alone may be meant.
 write_model("bad", models["model"][0], dict(models["model"][1], quantization_config=MX[1]["quantization_config"]),
             [("hf_quant_config.json", second)])
-same("left over", fix("left over", says=["[config]", "mended: quantization_config with quant_method compressed-tensors -> none"]), models["model"][0])
+same("left over", fix("left over", says=["[config]", "fixed: quantization_config with quant_method compressed-tensors -> none"]), models["model"][0])
 check("left over", json.load(open("out/config.json")) == models["model"][1] and not os.path.exists("out/hf_quant_config.json"))
 for name, left in (("quantization_config", {"quant_method": "fp8", "weight_block_size": [128, 128]}), ("quantization_config", QUARK[1]["quantization_config"]),
                    ("quantization", {"group_size": 32, "bits": 4, "mode": "mxfp4"})):
     write_model("bad", models["model"][0], dict(models["model"][1], **{name: left}))
-    same("left over", fix("left over", says=["mended: %s" % name]), models["model"][0])
+    same("left over", fix("left over", says=["fixed: %s" % name]), models["model"][0])
     check("left over", json.load(open("out/config.json")) == models["model"][1])
 cache = {"quant_method": "modelopt", "quant_algo": None, "kv_cache_scheme": {"dynamic": False, "num_bits": 8, "type": "float"}}
 write_model("bad", models["model"][0], dict(models["model"][1], quantization_config=cache))
-fix("caches", code=1, says=["left: it does not say that weights are quantized"])
+fix("caches", code=1, says=["not fixed: it does not say that weights are quantized"])
 config = copy.deepcopy(MX[1])
 del config["quantization_config"]
 write_model("bad", MX[0], config)
-fix("no section", code=1, says=["left: how activations were to be quantized cannot be told"])
+fix("no section", code=1, says=["not fixed: how activations were to be quantized cannot be told"])
 
 # Scales of inputs.
 inputs = dict(NV[0])
@@ -213,10 +213,10 @@ for bad_scale in (math.nan, math.inf, 0.0, -1.0, 1e-40):
     same("input scale %g" % bad_scale, fix("input scale", says=["[scale-value]", "-> 0.0625, that of '%s.input_scale'" % Q]), inputs)
 bad = {k: t for k, t in inputs.items() if k not in (K + ".input_scale", Q + ".input_scale", UP + ".input_scale")}
 write_model("bad", bad, config)
-same("missing", fix("missing", says=["'%s.input_scale': none -> 0.0625, that of '%s.input_scale'" % (K, V), "none -> 0.5", "mended 3, left 0"]), inputs)
+same("missing", fix("missing", says=["'%s.input_scale': none -> 0.0625, that of '%s.input_scale'" % (K, V), "none -> 0.5", "fixed 3, not fixed 0"]), inputs)
 bad = {k: t for k, t in inputs.items() if k != K + ".input_scale"}
 write_model("bad", bad, config)
-same("missing once", fix("missing once", says=["mended 1, left 0"]), inputs)
+same("missing once", fix("missing once", says=["fixed 1, not fixed 0"]), inputs)
 for what, names, number, said in (("alone", [O], math.nan, "no layer with the same input has a scale"), ("all of them", [Q, K, V], math.nan, "no layer with the same input has a scale"),
                                   ("differ", [K], math.nan, "have different scales for it")):
     bad = dict(inputs)
@@ -225,7 +225,7 @@ for what, names, number, said in (("alone", [O], math.nan, "no layer with the sa
     for name in names:
         bad[name + ".input_scale"] = ("F32", [], f32_bytes([number]))
     write_model("bad", bad, config)
-    fix("input scales that are " + what, code=1, says=["left: ", said])
+    fix("input scales that are " + what, code=1, says=["not fixed: ", said])
 # Queries of attention to another model's states have another input than keys and values.
 bad = {}
 for part in "qkv":
@@ -276,7 +276,7 @@ for (tensors, config), divides in ((NV, False), (CT_NV, True)):
         bad[module + ".weight_scale"] = (*tensors[module + ".weight_scale"][:2], scales)
         bad[module + append] = (*tensors[module + append][:2], f32_bytes([base * 2.0**(-exponent if divides else exponent)]))
     write_model("bad", bad, config)
-    got = fix("fused", says=["[fused-scale]", "mended: tensor scale of q_proj", "mended 1, left 0"])
+    got = fix("fused", says=["[fused-scale]", "fixed: tensor scale of q_proj", "fixed 1, not fixed 0"])
     check("fused: the same numbers", products(got, divides) == products(bad, divides))
     check("fused: one scale", len({tensor_scale(got, m, divides) for m in (Q, K, V)}) == 1)
     check("fused: codes", all(got[k] == bad[k] for k in bad if bad[k][0] == "U8"))
@@ -286,17 +286,17 @@ for (tensors, config), divides in ((NV, False), (CT_NV, True)):
     for module, number in ((Q, 0.25), (K, 0.375), (V, 0.25)):
         bad[module + append] = (*bad[module + append][:2], f32_bytes([number]))
     write_model("bad", bad, config)
-    fix("fused by 1.5", code=1, says=["left: no tensor scale leaves all numbers as they are"])
+    fix("fused by 1.5", code=1, says=["not fixed: no tensor scale leaves all numbers as they are"])
     eights = lambda name, code: (*tensors[name + ".weight_scale"][:2], bytes([code]) * len(tensors[name + ".weight_scale"][2]))
     bad.update({K + ".weight_scale": eights(K, 0x38), Q + ".weight_scale": eights(Q, 0x30), V + ".weight_scale": eights(V, 0x30)})
     write_model("bad", bad, config)
-    got = fix("1 by 1.5", says=["mended: tensor scale"])
+    got = fix("1 by 1.5", says=["fixed: tensor scale"])
     check("1 by 1.5", products(got, divides) == products(bad, divides))
     bad[K + append] = (*bad[K + append][:2], f32_bytes([0.5]))
     bad[Q + ".weight_scale"] = (*bad[Q + ".weight_scale"][:2], bytes([0x7E, 0x01] * (len(bad[Q + ".weight_scale"][2]) // 2)))
     bad[K + ".weight_scale"] = bad[V + ".weight_scale"] = bad[Q + ".weight_scale"]
     write_model("bad", bad, config)
-    fix("no room", code=1, says=["left: no tensor scale leaves all numbers as they are"])
+    fix("no room", code=1, says=["not fixed: no tensor scale leaves all numbers as they are"])
 
 # Scales stored as numbers.
 for (tensors, config), codes in ((MX, "weight_packed"), (QUARK, "weight")):
@@ -305,7 +305,7 @@ for (tensors, config), codes in ((MX, "weight_packed"), (QUARK, "weight")):
         for kind, number in (("numbers", lambda c: 2.0**(c - 127)), ("bytes", float)):
             bad = {k: (dtype, t[1], pack([number(c) for c in t[2]])) if k in scales else t for k, t in tensors.items()}
             write_model("bad", bad, config)
-            got = fix("scales as %s in %s" % (kind, dtype), says=["[parts]" if config is MX[1] else "[unknown-layout]", ".weight_scale': %s, numbers from" % dtype, "left 0"])
+            got = fix("scales as %s in %s" % (kind, dtype), says=["[parts]" if config is MX[1] else "[unknown-layout]", ".weight_scale': %s, numbers from" % dtype, "not fixed 0"])
             same("scales as %s in %s" % (kind, dtype), got, tensors)
     for what, numbers, said in (("may be both", [128.0, 64.0], "which may be those of e8m0 or of its bytes"), ("are others", [0.3, 0.25], "not all are values of e8m0"),
                                 ("are negative", [-0.5, 0.25], "not all are values of e8m0"), ("are NaN", [math.nan, 0.25], "not all are values of e8m0"), ("are zero", [0.0, 0.25], "not all are values of e8m0")):
@@ -313,7 +313,7 @@ for (tensors, config), codes in ((MX, "weight_packed"), (QUARK, "weight")):
         t = bad[UP + ".weight_scale"]
         bad[UP + ".weight_scale"] = ("F32", t[1], f32_bytes((numbers * len(t[2]))[:len(t[2])]))
         write_model("bad", bad, config)
-        fix("scales that " + what, code=1 if config is MX[1] or numbers[0] < 0 or numbers[0] != numbers[0] else 0, says=["left: ", said, "mended 0"])
+        fix("scales that " + what, code=1 if config is MX[1] or numbers[0] < 0 or numbers[0] != numbers[0] else 0, says=["not fixed: ", said, "fixed 0"])
         check("scales that " + what, not os.path.exists("out"))
 scales = [k for k in NV[0] if k.endswith("weight_scale")]
 bad = {k: ("BF16", t[1], bf16_bytes([e4m3(c) for c in t[2]])) if k in scales else t for k, t in NV[0].items()}
@@ -333,7 +333,7 @@ for i in half:
     write_safetensors("bad/model-0000%d-of-00002.safetensors" % i, {k: MX[0][k] for k in half[i]} | ({names[0]: (*MX[0][names[0]][:2], bytes(len(MX[0][names[0]][2])))} if i == 2 else {}))
 index = {"metadata": {"total_size": 7}, "weight_map": {k: "model-0000%d-of-00002.safetensors" % i for i in half for k in half[i]}}
 json.dump(index, open("bad/model.safetensors.index.json", "w"))
-fix("index", says=["[total-size]", "[superseded]", "mended 2, left 0"])
+fix("index", says=["[total-size]", "[superseded]", "fixed 2, not fixed 0"])
 got = {}
 for i in half:
     got.update(read_safetensors("out/model-0000%d-of-00002.safetensors" % i))
@@ -341,22 +341,22 @@ for i in half:
 same("index", got, MX[0])
 check("index", json.load(open("out/model.safetensors.index.json"))["metadata"]["total_size"] == sum(len(t[2]) for t in MX[0].values()))
 
-# What is lost is left; with it, what is certain is mended.
+# What is lost is not fixed; with it, what is certain is.
 bad = dict(MX[0])
 bad[UP + ".weight_scale"] = (*bad[UP + ".weight_scale"][:2], b"\xff" * len(bad[UP + ".weight_scale"][2]))
 write_model("bad", bad, MX[1])
-fix("NaN", code=1, says=["[scale-nan]", "left: what the scale was is lost", "mended 0, left 1; nothing is written"])
+fix("NaN", code=1, says=["[scale-nan]", "not fixed: what the scale was is lost", "fixed 0, not fixed 1; nothing is written"])
 config = copy.deepcopy(MX[1])
 config["quantization_config"]["ignore"].append("model.layers.1.self_attn.q_proj")
 write_model("bad", bad, config)
-same("NaN and a list", fix("NaN and a list", code=1, says=["mended: 'model.layers.1.self_attn.q_proj'", "mended 1, left 1; in out errors and warnings 1"]), bad)
+same("NaN and a list", fix("NaN and a list", code=1, says=["fixed: 'model.layers.1.self_attn.q_proj'", "fixed 1, not fixed 1; in out errors and warnings 1"]), bad)
 code, text, _ = run("lint", "bad", "-q", "--fix", "-o", "out2", "--json")
 facts = json.loads(text)
-check("JSON", code == 1 and {"mended", "left"} <= {k for f in facts["findings"] for k in f} and facts["summary"]["mended"] == 1 and
-      facts["summary"]["left_in_output"] == 1 and facts["summary"]["output"] == "out2", text)
+check("JSON", code == 1 and {"fixed", "not_fixed"} <= {k for f in facts["findings"] for k in f} and facts["summary"]["fixed"] == 1 and
+      facts["summary"]["found_in_output"] == 1 and facts["summary"]["output"] == "out2", text)
 
 # Outputs.
-fix("sound", source="compressed-tensorsmxfp4", says=["mended 0, left 0; nothing is written"])
+fix("sound", source="compressed-tensorsmxfp4", says=["fixed 0, not fixed 0; nothing is written"])
 check("sound: nothing is written", not os.path.exists("out"))
 for what, arguments, code, said in (
         ("over the source", ["bad", "--fix", "-o", "bad", "-f"], 2, "bad"), ("over what is there", ["bad", "--fix", "-o", "out2"], 2, "--force"),

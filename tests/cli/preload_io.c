@@ -4,6 +4,7 @@
  * reads, are counted from 1, those of all threads together. At the call whose number IO_AT says, IO_HOW has the program
  * killed before it (kill), or the call fail: with EIO (error) or ENOSPC (full), and so do all later ones of its kind; or it
  * alone fails with EIO (once). "close_written" is close() of what is open for writing.
+ * Each look at the clock takes as many seconds as IO_CLOCK says.
  * IO_KIND limits the counting to "pread", "pwrite" and so on. Disks have room for as many bytes as IO_ROOM says. Nothing waits for the disk: what is tested is not whether
  * the machine survives.
  */
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 static _Atomic long n_calls;
@@ -46,6 +48,19 @@ static int is_hit(const char *kind)
 		*(void **)&real = dlsym(RTLD_NEXT, #name); \
 		return is_hit(#name) ? (type)-1 : real arguments; \
 	}
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	static _Atomic long n_looks;
+	const char *step = getenv("IO_CLOCK");
+	int (*real)(clockid_t clock, struct timespec *now);
+
+	*(void **)&real = dlsym(RTLD_NEXT, "clock_gettime");
+	const int result = real(clock, now);
+	if (step != NULL)
+		now->tv_sec += atol(step) * (atomic_fetch_add(&n_looks, 1) + 1);
+	return result;
+}
 
 int fsync(int fd)
 {

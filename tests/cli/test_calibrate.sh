@@ -255,13 +255,13 @@ stopped() {
 long -o "$work/whole" --pad-tail || bad "the run that is not stopped"
 stopped resumed --pad-tail
 exits 2 "--resume continues it" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/resumed"
-exits 2 "was begun with another damping: 0.01, and not 0.02; --force" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/resumed" \
+exits 2 "was begun with another damping: 0.01, and not 0.02; --resume" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/resumed" \
 	--resume --damping 0.02
-exits 2 "was begun with another set of tokens (--tokens, --text, --context or --sequences); --force" --isa ref calibrate "$model" \
+exits 2 "was begun with another set of tokens (--tokens, --text, --context or --sequences); --resume" --isa ref calibrate "$model" \
 	--tokens "$tokens" --pad-tail -q -o "$work/resumed" --resume
-exits 2 "was begun with another plan of the tensors (--include, --ignore, --pad-tail or --recipe); --force" --isa ref calibrate \
+exits 2 "was begun with another plan of the tensors (--include, --ignore, --pad-tail or --recipe); --resume" --isa ref calibrate \
 	"$model" --tokens "$work/long.json" --pad-tail --ignore '*.q_proj.*' -q -o "$work/resumed" --resume
-exits 2 "was begun with another sparsity: none, and not 4:8; --force" --isa ref calibrate "$model" --tokens "$work/long.json" -q -o "$work/resumed" --resume \
+exits 2 "was begun with another sparsity: none, and not 4:8; --resume" --isa ref calibrate "$model" --tokens "$work/long.json" -q -o "$work/resumed" --resume \
 	--sparsity 4:8
 # Files that are damaged are made again: a name, a row, the length, states, a file that is lost.
 cat >"$work/damage.py" <<'END'

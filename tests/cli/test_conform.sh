@@ -137,6 +137,7 @@ waits "no whole answer within 1 s" drips
 waits "does not exit" stays
 wrong "exited with status 3" exits
 exits 3 "exited with status 3" conform "$program exits-second" --only 'cast e4m3 rne' --quick
+has "the request that failed" "$error" "cast e4m3 rne ovf, items 0 to 6951: it exited with status 3"
 has "what was compared before" "$(cat "$work/out")" "| cast      |     1 |      0 |             0 |"
 wrong "is not a JSON object" babbles
 wrong "no newline in 4096 bytes" no-line
@@ -153,6 +154,7 @@ for pid in $waiting; do
 	check "a program that is waited for" wait "$pid"
 done
 same "processes that are left" "" "$(ps -ef | grep -F "$program" | grep -v grep)"
-exits 2 "no question begins so" conform "$program" --only 'cast e9m9'
+exits 2 "'csat e4m3': no question begins so: did you mean 'cast e4m3'?" conform "$program" --only scale --only 'csat e4m3'
+exits 2 "no question begins so in this profile; the first words are cast, " conform "$program" --like torch --only gemm
 exits 2 "unknown value 'torhc': did you mean 'torch'?" conform "$program" --like torhc
 finish

@@ -636,7 +636,13 @@ if preload; then
 	check "logits on a full disk" test ! -e "$work/full"
 	export IO_ROOM=241792
 	exits 0 "" eval -q "$a" --tokens "$tokens" --save-logits "$work/full"
-	unset LD_PRELOAD IO_ROOM
+	unset IO_ROOM
+	# A log has a line a minute of long work.
+	export IO_CLOCK=100
+	exits 0 "mxfp: evaluating " eval "$a" --tokens "$tokens"
+	exits 0 "" eval -q "$a" --tokens "$tokens"
+	unset LD_PRELOAD IO_CLOCK
+	exits 0 "" eval "$a" --tokens "$tokens"
 fi
 
 # --acc: two models whose hidden states are rows of +-1 and whose heads spread over 22 powers of two, so that machines cut and round.

@@ -24,7 +24,7 @@ exits 4 "$get" inspect https://huggingface.co/meta-llama/Llama-3.1-8B/tree/main
 exits 4 "is a URL; mxfp reads local files" inspect s3://bucket/model.safetensors
 # What can be no id is as before: a directory that is there, a file's name, more than two parts, one part.
 for path in there/Llama-3.1-8B nowhere/model.safetensors a/b/c alone; do
-	exits 4 "$path: cannot open: No such file or directory" inspect "$path"
+	exits 4 "$path: cannot open: No such file or directory; check the path" inspect "$path"
 done
 
 # First bytes. FILE TEXT HEX...
@@ -114,6 +114,21 @@ exits 4 "nowhere.model: cannot open" eval model --text text.txt --tokenizer nowh
 exits 3 "w.gguf: has weights, and --layer takes a config.json, or the directory with one" engine --layer w.gguf
 
 exits 4 "cannot create: No such file or directory; make the directory that it is to be in" quantize model -o nowhere/out
+# A user who may not write there; root may.
+mkdir -m 555 closed
+chmod 711 "$work"
+all=$mxfp
+if [ "$(id -u)" = 0 ]; then
+	printf '#!/bin/sh\nexec setpriv --reuid=65534 --clear-groups "%s" "$@"\n' "$all" >nobody
+	chmod +x nobody
+	mxfp=$work/nobody
+fi
+if "$mxfp" --version >/dev/null 2>&1; then
+	exits 4 "cannot create: Permission denied; name one in a directory that you may write to" quantize model/model.safetensors -o closed/out
+else
+	echo "not run as another user"
+fi
+mxfp=$all
 # A tensor that a llama does not have: run without it where it is named, or its module; the numbers are those without it.
 python3 - model/model.safetensors <<'PY' || exit 99
 import json, os, struct, sys

@@ -115,10 +115,12 @@ left() {
 left
 exits 2 "$out.partial: belongs to a run that was stopped; --resume continues it, --force starts over" \
 	quantize "$work/small" -o "$out"
-exits 2 "was begun with another rule: mse, and not floor; --force starts over" \
-	quantize "$work/small" -o "$out" --resume --rule floor
-exits 2 "was begun with another set of output files; --force starts over" quantize "$work/small" -o "$out" --resume --shard-size 9K
-exits 2 "was begun with another plan of the tensors (--include, --ignore, --pad-tail or --recipe); --force" \
+for resume in "" --resume; do
+	exits 2 "was begun with another rule: mse, and not floor; --resume continues it only as it was begun, --force starts over" \
+		quantize "$work/small" -o "$out" $resume --rule floor
+done
+exits 2 "was begun with another set of output files; --resume continues it only as it was begun, --force starts over" quantize "$work/small" -o "$out" --resume --shard-size 9K
+exits 2 "was begun with another plan of the tensors (--include, --ignore, --pad-tail or --recipe); --resume" \
 	quantize "$work/small" -o "$out" --resume --include 'embed*'
 exec 9>"$out.partial/lock"
 flock 9
@@ -247,7 +249,7 @@ for command in "dequantize $work/quantized --to bf16" "convert $work/quantized -
 	sed 's/"test"/"tent"/' "$2/config.json" >"$work/config.json"
 	cp "$2/config.json" "$work/config.json.before"
 	cp "$work/config.json" "$2/config.json"
-	exits 2 "was begun with another config.json; --force starts over" "$@" -o "$out" --resume
+	exits 2 "was begun with another config.json; --resume continues it only as it was begun, --force starts over" "$@" -o "$out" --resume
 	cp "$work/config.json.before" "$2/config.json"
 	continued "$1 with a full disk" "$@" -o "$out"
 	rm -r "$out"

@@ -188,7 +188,7 @@ same "parts" "" "$(diff -r "$work/shards" "$work/merged")"
 	exec "$mxfp" quantize "$work/in.safetensors" -o "$work/stopped" -q -r floor -w mxfp4 -a none --block 32x32
 ) 2>/dev/null
 check "nothing is left to resume" test -e "$work/stopped.partial/fingerprint.json"
-exits 2 "was begun with another block: 32x32, and not none; --force" quantize "$work/in.safetensors" -o "$work/stopped" -q -r floor -w mxfp4 \
+exits 2 "was begun with another block: 32x32, and not none; --resume" quantize "$work/in.safetensors" -o "$work/stopped" -q -r floor -w mxfp4 \
 	-a none --resume
 exits 0 "" quantize "$work/in.safetensors" -o "$work/stopped" -q -r floor -w mxfp4 -a none --block 32x32 --resume
 same "resumed" "" "$(diff -r "$work/mxfp4" "$work/stopped")"

@@ -44,7 +44,7 @@ static void print_text(enum lint_check check, enum lint_severity severity, const
 	printf(" [%s]\n    %s\n", checks[check].name, checks[check].why);
 	if (fate->text[0] == '\0')
 		return;
-	printf("    %s%s:%s ", color_begin(stdout, fate->mended ? COLOR_NOTE : COLOR_WARNING), fate->mended ? "mended" : "left",
+	printf("    %s%s:%s ", color_begin(stdout, fate->fixed ? COLOR_NOTE : COLOR_WARNING), fate->fixed ? "fixed" : "not fixed",
 	       color_end(stdout));
 	print_printable(stdout, fate->text);
 	putchar('\n');
@@ -59,7 +59,7 @@ static int print_json(struct lint *lint, enum lint_check check, enum lint_severi
 	                          checks[check].why);
 
 	if (fate->text[0] != '\0')
-		facts = facts_set(facts, fate->mended ? "mended" : "left", facts_text(fate->text));
+		facts = facts_set(facts, fate->fixed ? "fixed" : "not_fixed", facts_text(fate->text));
 	fputs(lint->counts[0] + lint->counts[1] + lint->counts[2] == 1 ? "\n" : ",\n", stdout);
 	return facts_print_part(stdout, facts, 0, error);
 }
@@ -69,7 +69,7 @@ int lint_find(struct lint *lint, enum lint_check check, const struct lint_place 
 {
 	enum lint_severity severity = checks[check].severity;
 	const char *path = place->file != NULL ? place->file->path : lint->model->path;
-	struct lint_fate fate = {.mended = false};
+	struct lint_fate fate = {.fixed = false};
 	char what[FINDING_TEXT];
 	va_list arguments;
 
@@ -84,8 +84,8 @@ int lint_find(struct lint *lint, enum lint_check check, const struct lint_place 
 
 		if (code != EXIT_OK)
 			return code;
-		lint->mender->n_mended += fate.mended;
-		lint->mender->n_left += !fate.mended && severity != LINT_SEVERITY_NOTE;
+		lint->mender->n_fixed += fate.fixed;
+		lint->mender->n_not_fixed += !fate.fixed && severity != LINT_SEVERITY_NOTE;
 	}
 	if (lint->settings->silent)
 		return EXIT_OK;

@@ -37,8 +37,8 @@ struct lint_place;
 
 /* What becomes of a finding. */
 struct lint_fate {
-	bool mended;
-	char text[1024]; /* what is mended, with what was and will be there, or why not; empty: nothing is said */
+	bool fixed;
+	char text[1024]; /* what is fixed, with what was and will be there, or why not; empty: nothing is said */
 };
 
 /* Decides about findings as they are found. */
@@ -46,7 +46,7 @@ struct lint_mender {
 	int (*decide)(void *context, const struct lint *lint, enum lint_check check, const struct lint_place *place,
 	              struct lint_fate *fate, struct error *error);
 	void *context;
-	size_t n_mended, n_left; /* errors and warnings; notes that stay are not counted */
+	size_t n_fixed, n_not_fixed; /* errors and warnings; notes that stay are not counted */
 };
 
 /* A quantized tensor. */
@@ -62,7 +62,7 @@ struct lint {
 	const struct lint_settings *settings;
 	const struct model *model;
 	const struct model *original;  /* the unquantized model, NULL: none is given */
-	struct lint_mender *mender;    /* NULL: nothing is mended */
+	struct lint_mender *mender;    /* NULL: nothing is fixed */
 	bool ignored[N_LINT_CHECKS];
 	size_t n_weights;
 	struct lint_weight *weights; /* sorted by name */

@@ -216,13 +216,24 @@ static int check_lists(struct config_check *c, struct error *error)
 	return code;
 }
 
+/* Models have model_type, pipelines of diffusers _class_name. */
+static int check_model_type(struct lint *lint, struct error *error)
+{
+	const struct lint_place place = {0};
+	const json_t *config = lint->model->config;
+
+	if (!lint->model->is_directory || json_object_get(config, "model_type") != NULL || json_object_get(config, "_class_name") != NULL)
+		return EXIT_OK;
+	return lint_find(lint, LINT_MODEL_TYPE, &place, error, config != NULL ? "config.json has no model_type" : "has no config.json");
+}
+
 int lint_config(struct lint *lint, struct error *error)
 {
 	struct config_check c = {.lint = lint};
-	int code = EXIT_OK;
+	int code = check_model_type(lint, error);
 
-	if (lint->model->config == NULL)
-		return EXIT_OK;
+	if (code != EXIT_OK || lint->model->config == NULL)
+		return code;
 	code = lint_second_config(lint->model, &c.hf_quant_config, error);
 	if (code == EXIT_OK)
 		code = check_lists(&c, error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Decides about findings, by the table, and writes what is mended: the files of the model, each tensor copied or made of its
+/* Decides about findings, by the table, and writes what is fixed: the files of the model, each tensor copied or made of its
    bytes as it says in lint_mend.h, in pieces. */
 #include "config.h"
 
@@ -22,7 +22,7 @@
 #include "mxfp/version.h"
 
 static const struct {
-	mend_decider *decide; /* NULL: never mended */
+	mend_decider *decide; /* NULL: never fixed */
 	const char *why;      /* why never */
 } rows[N_LINT_CHECKS] = {
 #define FIX(id, mender, what) [LINT_##id] = {mend_##mender, NULL},
@@ -268,7 +268,7 @@ static int write_numbers(struct fixing *f, const struct mend *mend, const struct
 	return code;
 }
 
-static int write_mended(struct fixing *f, const struct mend *mend, struct error *error)
+static int write_fixed(struct fixing *f, const struct mend *mend, struct error *error)
 {
 	struct writer *writer = &f->transfer.writer;
 	const struct tensor *target = writer_find(writer, mend->target.name);
@@ -287,11 +287,11 @@ static int write_tensors(struct fixing *f, const struct file *file, struct error
 	for (size_t i = 0; i < file->n_tensors && code == EXIT_OK; i++) {
 		const struct mend *mend = mend_of(f, &file->tensors[i]);
 
-		code = mend != NULL ? write_mended(f, mend, error) : transfer_copy(&f->transfer, &file->tensors[i], error);
+		code = mend != NULL ? write_fixed(f, mend, error) : transfer_copy(&f->transfer, &file->tensors[i], error);
 	}
 	for (size_t i = 0; i < mending->n && code == EXIT_OK; i++)
 		if (mending->mends[i].source == NULL && mending->mends[i].file == file)
-			code = write_mended(f, &mending->mends[i], error);
+			code = write_fixed(f, &mending->mends[i], error);
 	return code;
 }
 
@@ -419,7 +419,7 @@ int lint_fix_write(struct lint_fix *fix, const struct lint *lint, struct error *
 {
 	struct fixing f = {.fix = fix, .lint = lint, .transfer.threads = lint->settings->threads};
 
-	if (fix->mender.n_mended == 0)
+	if (fix->mender.n_fixed == 0)
 		return EXIT_OK;
 	f.sorted = malloc((fix->mending.n + 1) * sizeof *f.sorted);
 	if (f.sorted == NULL)
@@ -438,14 +438,14 @@ int lint_fix_write(struct lint_fix *fix, const struct lint *lint, struct error *
 
 json_t *lint_fix_facts(const struct lint_fix *fix, const struct lint_settings *settings)
 {
-	return json_pack("{s:I, s:I, s:o, s:o}", "mended", (json_int_t)fix->mender.n_mended, "left", (json_int_t)fix->mender.n_left,
-	                 "output", fix->written ? facts_text(settings->out) : json_null(), "left_in_output",
+	return json_pack("{s:I, s:I, s:o, s:o}", "fixed", (json_int_t)fix->mender.n_fixed, "not_fixed", (json_int_t)fix->mender.n_not_fixed,
+	                 "output", fix->written ? facts_text(settings->out) : json_null(), "found_in_output",
 	                 fix->written ? json_integer((json_int_t)fix->n_found) : json_null());
 }
 
 void lint_fix_print(const struct lint_fix *fix, const struct lint_settings *settings)
 {
-	printf("mended %zu, left %zu", fix->mender.n_mended, fix->mender.n_left);
+	printf("fixed %zu, not fixed %zu", fix->mender.n_fixed, fix->mender.n_not_fixed);
 	if (!fix->written) {
 		printf("; nothing is written\n");
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp lint --fix: what is decided about each finding by the table lint_fix.def, and the mended model. */
+/* mxfp lint --fix: what is decided about each finding by the table lint_fix.def, and the fixed model. */
 #ifndef TOOLS_ANALYSE_LINT_FIX_H
 #define TOOLS_ANALYSE_LINT_FIX_H
 
@@ -20,7 +20,7 @@ struct lint_fix {
    EXIT_MEMORY. */
 int lint_fix_begin(struct lint_fix *fix, const struct lint_settings *settings, const struct model *model, struct error *error);
 
-/* Writes the mended model, if anything is mended, and looks at it as lint does before it appears. EXIT_USAGE, EXIT_INPUT,
+/* Writes the fixed model, if anything is fixed, and looks at it as lint does before it appears. EXIT_USAGE, EXIT_INPUT,
    EXIT_IO, EXIT_MEMORY, signals. */
 int lint_fix_write(struct lint_fix *fix, const struct lint *lint, struct error *error);
 

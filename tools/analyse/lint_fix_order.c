@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Mends of the order of nibbles: where the unquantized model shows which it is. What the rows of other layers show is evidence
-   for some weights alone, and a model of which half is mended would seem to be right. */
+   for some weights alone, and a model of which half is fixed would seem to be right. */
 #include "config.h"
 
 #include "analyse/column_order.h"

@@ -192,7 +192,7 @@ int mend_unknown(struct mending *mending, const struct lint *lint, const struct 
 	mend_left(fate, "%s", "");
 	for (size_t i = 0; i < lint->model->n_tensors && code == EXIT_OK; i++) {
 		struct numbered found;
-		struct lint_fate one = {.mended = false};
+		struct lint_fate one = {.fixed = false};
 
 		if (!lint->is_part[i])
 			continue;
@@ -200,14 +200,14 @@ int mend_unknown(struct mending *mending, const struct lint *lint, const struct 
 		if (code != EXIT_OK || found.scales == NULL || found.ambiguous || mending_find(mending, found.scales) != NULL)
 			continue;
 		code = decide_numbers(mending, &found, &one, error);
-		if (!fate->mended || !one.mended)
+		if (!fate->fixed || !one.fixed)
 			*fate = one;
-		n += one.mended;
-		if (!one.mended)
+		n += one.fixed;
+		if (!one.fixed)
 			break;
 	}
 	const size_t used = strlen(fate->text);
-	if (fate->mended && n > 1)
+	if (fate->fixed && n > 1)
 		snprintf(fate->text + used, sizeof fate->text - used, "; so are %zu others", n - 1);
 	return code;
 }

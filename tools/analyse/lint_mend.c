@@ -143,9 +143,9 @@ int mend_code_of(const double numbers[MEND_CODES], double x)
 	return isfinite(numbers[from]) && numbers[from] == x && !signbit(x) ? from : -1;
 }
 
-static void set_fate(struct lint_fate *fate, bool mended, const char *format, va_list arguments)
+static void set_fate(struct lint_fate *fate, bool fixed, const char *format, va_list arguments)
 {
-	fate->mended = mended;
+	fate->fixed = fixed;
 	vsnprintf(fate->text, sizeof fate->text, format, arguments);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is changed in a model that mxfp lint mends: tensors, config.json and hf_quant_config.json. Decided finding by finding,
+/* What is changed in a model that mxfp lint --fix fixes: tensors, config.json and hf_quant_config.json. Decided finding by finding,
    written in the end by lint_fix.h. */
 #ifndef TOOLS_ANALYSE_LINT_MEND_H
 #define TOOLS_ANALYSE_LINT_MEND_H

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,15 +44,31 @@ int fail_memory(struct error *error)
 	return fail(error, EXIT_MEMORY, "out of memory");
 }
 
+/* What can be done about a failure of the system, where that is known. */
+static const char *remedy_of(const char *what, int number)
+{
+	static const struct {
+		const char *what;
+		int number;
+		const char *remedy;
+	} rows[] = {
+		{"cannot create", ENAMETOOLONG, "; while it is written, .partial is added to it: give a shorter one"},
+		{"cannot create", ENOENT, "; make the directory that it is to be in"},
+		{"cannot create", EACCES, "; name one in a directory that you may write to"},
+		{"cannot create", EROFS, "; name one in a directory that you may write to"},
+		{"cannot open", EACCES, "; change its permissions, or run as a user who may read it"},
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+		if (rows[i].number == number && strcmp(rows[i].what, what) == 0)
+			return rows[i].remedy;
+	return "";
+}
+
 int fail_errno(struct error *error, const char *path, const char *what)
 {
 	int saved = errno;
-	const bool creates = strcmp(what, "cannot create") == 0;
-	const char *remedy = !creates                ? ""
-	                     : saved == ENAMETOOLONG ? "; while it is written, .partial is added to it: give a shorter one"
-	                     : saved == ENOENT       ? "; make the directory that it is to be in"
-	                                             : "";
 
 	return fail(error, saved == ENOMEM ? EXIT_MEMORY : EXIT_IO, "%s: %s: %s%s", *path != '\0' ? path : "''", what,
-	            strerror(saved), remedy);
+	            strerror(saved), remedy_of(what, saved));
 }

@@ -32,7 +32,7 @@ int fail_tensor(struct error *error, const char *path, const char *tensor, const
 /* fail(EXIT_MEMORY) with the text for it. */
 int fail_memory(struct error *error);
 
-/* fail(EXIT_IO) with "PATH: WHAT: strerror(errno)"; an empty path shows as ''. */
+/* fail(EXIT_IO) with "PATH: WHAT: strerror(errno)", and what to do where that is known; an empty path shows as ''. */
 int fail_errno(struct error *error, const char *path, const char *what);
 
 #endif

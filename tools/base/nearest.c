@@ -96,9 +96,12 @@ int nearest_fail_open(const char *path, struct error *error)
 	}
 	if (directory != NULL)
 		closedir(directory);
-	if (nearest.best != NULL) {
-		snprintf(text, sizeof text, "%s", error->text);
+	if (missing != ENOENT)
+		return code;
+	snprintf(text, sizeof text, "%s", error->text);
+	if (nearest.best != NULL)
 		fail(error, code, "%s: did you mean '%.*s%s'?", text, folder, path, nearest.best);
-	}
+	else
+		fail(error, code, "%s; check the path", text);
 	return code;
 }

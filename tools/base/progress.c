@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The progress line: redrawn in place with \r, and cut to the width of the terminal, where a line that wraps would be left
-   behind. */
+/* The progress line: on a terminal redrawn in place with \r, and cut to its width, where a line that wraps would be left
+   behind; in a log a line a minute. */
 #include "config.h"
 
 #include "base/progress.h"
@@ -34,7 +34,10 @@ static void draw(struct progress *progress, double seconds)
 		unsigned long left = (unsigned long)((total - done) / rate + 0.5);
 		snprintf(at, (size_t)(end - at), ", %lu:%02lu left", left / 60, left % 60);
 	}
-	fprintf(stderr, "\r%.*s\033[K", (int)columns(), line); /* which erases what a longer line left */
+	if (progress->terminal)
+		fprintf(stderr, "\r%.*s\033[K", (int)columns(), line); /* which erases what a longer line left */
+	else
+		fprintf(stderr, "mxfp: %s\n", line);
 	fflush(stderr);
 }
 
@@ -42,7 +45,8 @@ static void start(struct progress *progress, const char *verb, uint64_t total, b
 {
 	progress->verb = verb;
 	progress->total = total;
-	progress->shown = !quiet && isatty(STDERR_FILENO);
+	progress->shown = !quiet;
+	progress->terminal = isatty(STDERR_FILENO);
 	if (progress->shown)
 		progress->started = progress->drawn = clock_seconds();
 }
@@ -65,7 +69,7 @@ void progress_add(struct progress *progress, uint64_t n)
 	if (!progress->shown)
 		return;
 	double time = clock_seconds();
-	if (time - progress->drawn < 0.1)
+	if (time - progress->drawn < (progress->terminal ? 0.1 : 60))
 		return;
 	progress->drawn = time;
 	draw(progress, time - progress->started);
@@ -74,7 +78,7 @@ void progress_add(struct progress *progress, uint64_t n)
 void progress_end(struct progress *progress)
 {
 	/* Nothing was drawn if the work took less than the first tenth of a second. */
-	if (progress->shown && progress->drawn > progress->started)
+	if (progress->shown && progress->terminal && progress->drawn > progress->started)
 		fputs("\r\033[K", stderr);
 	progress->shown = false;
 }

@@ -141,9 +141,7 @@ int calibrate_print(const struct calibration *done, const struct calibrate_setti
 		print_inputs(done, settings->inputs);
 	else
 		print_tokens(done);
-	if (model->n_decoded > 0)
-		printf("%zu tensors were quantized before (%s): they are decoded to f32, and what is quantized is rounded once more\n",
-		       model->n_decoded, decoded_from(model));
+	decoded_print(stdout, "", model);
 	carry_print(&done->carry, stdout);
 	fputs("written to ", stdout);
 	print_printable(stdout, settings->out);

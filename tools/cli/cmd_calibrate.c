@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "eval/corpus.h"
 #include "io/output.h"
+#include "model/decoded.h"
 #include "model/layout.h"
 #include "quantize/preset.h"
 #include "quantize/ranks.h"
@@ -87,7 +88,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		{"threads", 0, OPTION_THREADS, "N", "use at most this many threads, 0: one per processor; does not affect the output",
 		 &o->trial.threads},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the table", &o->settings.json},
-		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the table", &o->settings.quiet},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the table, but what is lost, on stderr", &o->settings.quiet},
 		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
@@ -154,6 +155,8 @@ static int calibrate(struct options *o, const struct model *model, const struct 
 		code = calibrate_run(&done, &o->settings, model, error);
 	if (code == EXIT_OK && (o->settings.json || !o->settings.quiet) && ranks_own() == 0)
 		code = calibrate_print(&done, &o->settings, model, error);
+	else if (code == EXIT_OK && ranks_own() == 0)
+		decoded_print(stderr, "mxfp: ", model);
 	calibrate_free(&done);
 	corpus_close(&corpus);
 	file_close(&inputs);

@@ -15,23 +15,23 @@ static enum parsed parse(int argc, char **argv, struct lint_settings *s, struct 
 		"file, or a directory, whose config.json is checked, too. Exits with 1 if there\n"
 		"is an error or a warning, with 6 if it reads none of the weights and so checked\n"
 		"nothing; notes are informational.\n"
-		"With --fix, a third line of each finding says what is mended, with what was and\n"
-		"will be there, or why it is left; OUT is a copy with all that is certain mended,\n"
+		"With --fix, a third line of each finding says what is fixed, with what was and\n"
+		"will be there, or why it is not; OUT is a copy with all that is certain fixed,\n"
 		"and the exit code is 0 if no error or warning is left in it. The checks:\n"
 #define LINT(id, name, severity, what, why) "\n  " name ": " what
 #include "analyse/lint.def"
-		"\n\nWhat --fix mends where it is certain:\n"
+		"\n\nWhat --fix fixes where it is certain:\n"
 #define FIX(id, mender, what) "\n  " what
 #define LEFT(id, why)
 #include "analyse/lint_fix.def"
 		,
 		"  mxfp lint model-mxfp4\n"
-		"  mxfp lint model-swapped --against model --fix -o model-mended",
+		"  mxfp lint model-swapped --against model --fix -o model-fixed",
 	};
 	const struct option_spec options[] = {
 		{"against", 0, OPTION_STRING, "SOURCE", "compare the order of 4-bit codes with the model that it was made from",
 		 &s->against},
-		{"fix", 0, OPTION_FLAG, NULL, "write a copy with what is certain repaired", &s->fix},
+		{"fix", 0, OPTION_FLAG, NULL, "write a copy with what is certain fixed", &s->fix},
 		{"output", 'o', OPTION_STRING, "OUT", "directory or file to write, of the kind that MODEL is", &s->out},
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
 		{"ignore", 0, OPTION_LIST, "CHECK", "skip a check; may be repeated", &s->ignore},
@@ -53,7 +53,7 @@ static enum parsed parse(int argc, char **argv, struct lint_settings *s, struct 
 	return parsed == PARSED_RUN && options_check_used(uses, error) != EXIT_OK ? PARSED_ERROR : parsed;
 }
 
-/* Opens the models, checks one with the other, and mends it. */
+/* Opens the models, checks one with the other, and fixes it. */
 static int check(struct lint *lint, struct lint_fix *fix, struct model *model, struct model *original, struct error *error)
 {
 	const struct lint_settings *s = lint->settings;
@@ -97,7 +97,7 @@ static int run(int argc, char **argv, struct error *error)
 	if (parsed != PARSED_RUN)
 		return parsed_code(parsed);
 	if (settings.fix && settings.out == NULL)
-		return fail(error, EXIT_USAGE, "lint: --fix writes a mended copy; -o OUT names it");
+		return fail(error, EXIT_USAGE, "lint: --fix writes a fixed copy; -o OUT names it");
 	int code = check(&lint, &fix, &model, &original, error);
 	if (code == EXIT_OK)
 		code = lint_print_summary(&lint, settings.fix ? lint_fix_facts(&fix, &settings) : NULL, error);
@@ -112,4 +112,4 @@ static int run(int argc, char **argv, struct error *error)
 	return code;
 }
 
-const struct command command_lint = {"lint", "find faults that silently break a model, and repair some", run};
+const struct command command_lint = {"lint", "find faults that silently break a model, and fix some", run};

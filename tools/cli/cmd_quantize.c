@@ -95,7 +95,7 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		{"threads", 0, OPTION_THREADS, "N",
 		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the table", &s->json},
-		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the table", &s->quiet},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the table, but what is lost, on stderr", &s->quiet},
 		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/interrupt.h"
+#include "base/nearest.h"
 #include "conform/child.h"
 #include "conform/explain.h"
 #include "conform/print.h"
@@ -133,17 +134,62 @@ static int visit_ask(void *context, const struct question *q, struct error *erro
 	return code;
 }
 
+static size_t count_words(const char *text)
+{
+	size_t n = 1;
+
+	for (; *text != '\0'; text++)
+		n += *text == ' ';
+	return n;
+}
+
+/* The label that words were probably meant to begin. */
+struct meant {
+	struct nearest nearest;
+	char best[sizeof((struct question *)0)->label];
+};
+
+static int offer(void *context, const struct question *q, struct error *error)
+{
+	struct meant *meant = context;
+	char label[sizeof q->label];
+
+	(void)error;
+	snprintf(label, sizeof label, "%s", q->label);
+	for (size_t left = count_words(label), n = count_words(meant->nearest.word); left > n; left--)
+		*strrchr(label, ' ') = '\0';
+	nearest_offer(&meant->nearest, label);
+	if (meant->nearest.best == label)
+		meant->nearest.best = strcpy(meant->best, label);
+	return EXIT_OK;
+}
+
+/* EXIT_USAGE if no question begins with those words. */
+static int check_only(struct conform_options options, const char *words, struct error *error)
+{
+	const struct string_list one = {1, {words}}, all = {.n = 0};
+	struct meant meant = {.nearest = {.word = words}};
+	const char *where = options.profile != NULL ? " in this profile" : "";
+	size_t n = 0;
+
+	options.only = &one;
+	visit(&options, count, &n, error);
+	if (n > 0)
+		return EXIT_OK;
+	options.only = &all;
+	visit(&options, offer, &meant, error);
+	if (meant.nearest.best != NULL)
+		return fail(error, EXIT_USAGE, "conform: --only '%s': no question begins so%s: did you mean '%s'?", words, where, meant.best);
+	return fail(error, EXIT_USAGE, "conform: --only '%s': no question begins so%s; the first words are cast, decode, scale, mx, "
+	            "mx-decode, nvfp4-tensor, nvfp4, nvfp4-decode, pack, unpack, dot, prune, function, row, attention", words, where);
+}
+
 static int check_options(const struct conform_options *options, struct error *error)
 {
-	size_t n = 0;
 	int code = options->profile != NULL ? profile_check(options->profile, error) : EXIT_OK;
 
-	if (code == EXIT_OK)
-		code = visit(options, count, &n, error);
-	if (code == EXIT_OK && n == 0)
-		return fail(error, EXIT_USAGE, "conform: --only '%s': no question begins so%s; the first words are cast, decode, scale, mx, "
-		            "mx-decode, nvfp4-tensor, nvfp4, nvfp4-decode, pack, unpack, dot, prune, function, row, attention",
-		            options->only->n > 0 ? options->only->items[0] : "", options->profile != NULL ? " in this profile" : "");
+	for (size_t i = 0; i < options->only->n && code == EXIT_OK; i++)
+		code = check_only(*options, options->only->items[i], error);
 	return code;
 }
 

@@ -134,12 +134,13 @@ static int ask_batch(struct child *child, const struct question *q, const uint8_
                      uint8_t *got, struct error *error)
 {
 	uint8_t *answer = wire + n * q->in_bytes;
-	char line[512];
+	char line[512], what[160];
 
+	snprintf(what, sizeof what, "%s, items %zu to %zu", q->label, first, first + n - 1);
 	rearrange(wire, (uint8_t *)items + first * q->in_bytes, q->in, q->in_bytes, n, false);
 	snprintf(line, sizeof line, "{\"op\":\"%s\"%s,\"first\":%zu,\"n\":%zu,\"bytes\":%zu}\n", op_name(q->op), q->keys, first, n,
 	         n * q->in_bytes);
-	int code = child_ask(child, q->label, line, wire, n * q->in_bytes, answer, n * q->out_bytes, error);
+	int code = child_ask(child, what, line, wire, n * q->in_bytes, answer, n * q->out_bytes, error);
 	if (code != EXIT_OK || (child->unsupported && first == 0))
 		return code;
 	if (child->unsupported)

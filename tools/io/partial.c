@@ -239,7 +239,8 @@ static int write_fingerprint(const struct partial *partial, const json_t *finger
 	return code;
 }
 
-static int check_fingerprint(const struct partial *partial, const json_t *now, const struct partial_open_choice *open, struct error *error)
+/* EXIT_USAGE, saying what differs, if another run is to be continued. */
+static int check_fingerprint(const struct partial *partial, const struct partial_target *target, const json_t *now, struct error *error)
 {
 	char *path = directory_member(partial->directory, FINGERPRINT);
 	json_t *then = NULL;
@@ -249,7 +250,7 @@ static int check_fingerprint(const struct partial *partial, const json_t *now, c
 	if (code != EXIT_OK)
 		return code;
 	json_prepare();
-	const bool closed = close_choices(then, now, open);
+	const bool closed = close_choices(then, now, target->open);
 	if (json_out_of_memory()) {
 		json_decref(then);
 		return fail_memory(error);
@@ -258,14 +259,15 @@ static int check_fingerprint(const struct partial *partial, const json_t *now, c
 	const char *key = find_difference(now, then, now, false);
 	if (key == NULL)
 		key = find_difference(then, then, now, false);
-	const char *remedy = is_only_copy(partial) ? "give it as then: this has the only copy of shards that are deleted" : "--force starts over";
+	const char *remedy = is_only_copy(partial) ? "give it as then: this has the only copy of shards that are deleted"
+	                                           : "--resume continues it only as it was begun, --force starts over";
 	if (key != NULL)
 		code = fail(error, EXIT_USAGE, "%s: was begun with another %s: %s, and not %s; %s", partial->directory, name_of(key),
 		            shown(then, key), shown(now, key), remedy);
 	else if ((key = find_difference(now, then, now, true)) != NULL || (key = find_difference(then, then, now, true)) != NULL)
 		code = fail(error, EXIT_USAGE, "%s: was begun with another %s; %s", partial->directory, key, remedy);
 	json_decref(then);
-	return code == EXIT_OK && closed ? write_fingerprint(partial, now, error) : code;
+	return code == EXIT_OK && closed && target->resume ? write_fingerprint(partial, now, error) : code;
 }
 
 /* Writes device and inode of a path as text; empty if it does not exist. */
@@ -328,7 +330,7 @@ static int begin_new(struct partial *partial, const json_t *fingerprint, struct 
 /* Continues an earlier run, however little it had begun. */
 static int resume(struct partial *partial, const struct partial_target *target, const json_t *fingerprint, struct error *error)
 {
-	int code = check_fingerprint(partial, fingerprint, target->open, error);
+	int code = check_fingerprint(partial, target, fingerprint, error);
 
 	partial->appeared = code == EXIT_OK && has_appeared(partial);
 	if (code != EXIT_OK || partial->appeared)
@@ -377,6 +379,9 @@ static int begin_again(struct partial *partial, const struct partial_target *tar
 	if (is_only_copy(partial))
 		return fail(error, EXIT_USAGE, "%s: belongs to a run that was stopped, and has the only copy of shards that are deleted; --resume continues "
 		            "it%s", partial->directory, target->never_resumes ? " in mxfp convert" : "");
+	/* --resume is advised only if it would not be refused. */
+	if (!target->force && !target->never_resumes && check_fingerprint(partial, target, fingerprint, error) == EXIT_USAGE)
+		return EXIT_USAGE;
 	if (!target->force)
 		return fail(error, EXIT_USAGE, "%s: belongs to a run that was stopped; %s--force starts over", partial->directory,
 		            target->never_resumes ? "" : "--resume continues it, ");

@@ -229,6 +229,13 @@ const char *decoded_from(const struct model *model)
 	return model->decoded_from != NULL ? model->decoded_from : "by their tensors";
 }
 
+void decoded_print(FILE *file, const char *prefix, const struct model *model)
+{
+	if (model->n_decoded > 0)
+		fprintf(file, "%s%zu tensors were quantized before (%s): they are decoded to f32, and what is quantized is rounded once more\n",
+		        prefix, model->n_decoded, decoded_from(model));
+}
+
 int model_decode_each(struct model *model, struct error *error)
 {
 	return decode(model, true, error);

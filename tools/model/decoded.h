@@ -6,6 +6,8 @@
 #ifndef TOOLS_MODEL_DECODED_H
 #define TOOLS_MODEL_DECODED_H
 
+#include <stdio.h>
+
 #include "base/error.h"
 #include "model/model.h"
 
@@ -21,5 +23,8 @@ int model_decode_each(struct model *model, struct error *error);
 
 /* What quantized a model of which n_decoded is not 0, as one phrase. */
 const char *decoded_from(const struct model *model);
+
+/* For commands that quantize: a line that it is rounded a second time, if it is. */
+void decoded_print(FILE *file, const char *prefix, const struct model *model);
 
 #endif

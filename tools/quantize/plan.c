@@ -200,7 +200,6 @@ static int plan_entry(struct quantize_plan *plan, struct quantize_entry *entry, 
 	entry->unheld = entry->quantized && !quantize_is_held(plan, entry);
 	entry->quantized = entry->quantized && !entry->unheld;
 	plan->n_quantized += entry->quantized;
-	plan->input_bytes += tensor->size;
 	return EXIT_OK;
 }
 

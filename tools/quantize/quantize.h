@@ -81,7 +81,7 @@ struct quantize_plan {
 	struct quantize_file *files;
 	bool has_index;
 	struct carry carry;                 /* other files of the model's directory */
-	uint64_t input_bytes, output_bytes; /* of tensors */
+	uint64_t output_bytes;              /* of tensors */
 	bool in_bands;                      /* memory suffices for bands of rows (layout_bands.h) */
 	char seed[24], sparsity[SPARSITY_TEXT]; /* of the settings, as text */
 	struct arena arena;                 /* names, shapes, metadata */
@@ -167,7 +167,7 @@ int quantize_write(struct transfer *transfer, struct quantize_plan *plan, const 
 int quantize_read_counts(struct quantize_plan *plan, const struct quantize_file *file, const struct partial *partial,
                          struct error *error);
 
-/* What --quiet does not hide, as lines on standard error: NaN and Inf, and a format that loaders misread. */
+/* What --quiet does not hide, as lines on standard error: NaN and Inf, a second rounding, a format that loaders misread. */
 void quantize_losses(const struct quantize_plan *plan);
 
 /* Prints the plan, and after quantize_run() what happened, to stdout: as text, or as JSON if the settings say so. */

@@ -175,6 +175,7 @@ void quantize_losses(const struct quantize_plan *plan)
 
 	if (counts.nan + counts.inf > 0)
 		fprintf(stderr, "mxfp: %" PRIu64 " numbers were NaN and %" PRIu64 " Inf\n", counts.nan, counts.inf);
+	decoded_print(stderr, "mxfp: ", plan->model);
 	print_cautions(stderr, "mxfp: ", plan, false);
 }
 
@@ -182,17 +183,16 @@ static void print_totals(const struct quantize_plan *plan)
 {
 	const struct totals totals = sum_up(plan);
 	const struct quantize_settings *settings = plan->settings;
+	const uint64_t before = plan->model->data_bytes;
 
 	printf("%zu of %zu tensors quantized: %" PRIu64 " elements, %.3f bits each\n", plan->n_quantized,
 	       plan->n_entries, totals.elements, bits(totals.bytes, totals.elements));
-	printf("%" PRIu64 " bytes of tensors, before %" PRIu64 " (%.1f %%)\n", plan->output_bytes, plan->input_bytes,
-	       plan->input_bytes == 0 ? 100.0 : 100 * (double)plan->output_bytes / (double)plan->input_bytes);
+	printf("%" PRIu64 " bytes of tensors, before %" PRIu64 " (%.1f %%)\n", plan->output_bytes, before,
+	       before == 0 ? 100.0 : 100 * (double)plan->output_bytes / (double)before);
 	if (!settings->dry_run)
 		printf("saturated %" PRIu64 ", flushed to zero %" PRIu64 ", NaN %" PRIu64 ", Inf %" PRIu64 "\n",
 		       totals.counts.saturated, totals.counts.flushed, totals.counts.nan, totals.counts.inf);
-	if (plan->model->n_decoded > 0)
-		printf("%zu tensors were quantized before (%s): they are decoded to f32, and what is quantized is rounded once more\n",
-		       plan->model->n_decoded, decoded_from(plan->model));
+	decoded_print(stdout, "", plan->model);
 	if (totals.f64 > 0)
 		printf("%zu of them were F64 and first rounded to f32, to nearest even\n", totals.f64);
 	print_cautions(stdout, "", plan, true);
@@ -253,11 +253,12 @@ static json_t *head_facts(const struct quantize_plan *plan)
 		"{s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:f}", "input", facts_text(s->in), "output",
 		s->out != NULL ? facts_text(s->out) : json_null(), "dry_run", (int)s->dry_run, "tensors",
 		(json_int_t)plan->n_entries, "tensors_quantized", (json_int_t)plan->n_quantized,
-		"elements_quantized", (json_int_t)totals.elements, "bytes_before", (json_int_t)plan->input_bytes,
+		"elements_quantized", (json_int_t)totals.elements, "bytes_before", (json_int_t)plan->model->data_bytes,
 		"bytes_after", (json_int_t)plan->output_bytes, "bits_per_weight", bits(totals.bytes, totals.elements));
 
 	for (size_t i = 0; i < n; i++)
 		facts = facts_set(facts, choices[i].key + prefix, json_string(choices[i].value));
+	facts = facts_set(facts, "decoded_from", plan->model->n_decoded > 0 ? facts_text(decoded_from(plan->model)) : json_null());
 	facts = facts_set(facts, "cautions", cautions_facts(plan));
 	facts = facts_set(facts, "copied", carry_facts(&plan->carry));
 	return s->dry_run ? facts : facts_update(facts, counts_weights_facts(&totals.counts));
