@@ -96,8 +96,8 @@ PyObject *core_fake_quantize(PyObject *self, PyObject *args)
 	return outcome;
 }
 
-/* (target, blocks) */
-PyObject *core_dequantize(PyObject *self, PyObject *args)
+/* (target, blocks); the target of a transpose is blocks. */
+static PyObject *from_blocks(PyObject *args, const char *name, bool transposes)
 {
 	const struct mxfp_exec exec = arguments_exec();
 	PyObject *to, *from, *outcome = NULL;
@@ -105,41 +105,31 @@ PyObject *core_dequantize(PyObject *self, PyObject *args)
 	struct operand src;
 	struct target target;
 
-	(void)self;
-	if (!PyArg_ParseTuple(args, "OO", &to, &from) || !operand_read(&src, from, "dequantize"))
+	if (!PyArg_ParseTuple(args, "OO", &to, &from) || !operand_read(&src, from, name))
 		return NULL;
-	if (target_write(&target, to, src.matrix.rows, src.matrix.cols, "dequantize")) {
+	const size_t rows = src.matrix.rows, cols = src.matrix.cols;
+	if (target_write(&target, to, transposes ? cols : rows, transposes ? rows : cols, name)) {
 		Py_BEGIN_ALLOW_THREADS
-		status = mxfp_dequantize(&target.result, &src.matrix, &exec);
+		status = transposes ? mxfp_blocks_transpose(target.result.blocks, &src.matrix, &exec)
+		                    : mxfp_dequantize(&target.result, &src.matrix, &exec);
 		Py_END_ALLOW_THREADS
-		outcome = status == MXFP_OK ? target_outcome(&target) : arguments_fail("dequantize", status, UINT64_MAX);
+		outcome = status == MXFP_OK ? target_outcome(&target) : arguments_fail(name, status, UINT64_MAX);
 		target_release(&target);
 	}
 	operand_release(&src);
 	return outcome;
 }
 
-/* (target of blocks, blocks) */
+PyObject *core_dequantize(PyObject *self, PyObject *args)
+{
+	(void)self;
+	return from_blocks(args, "dequantize", false);
+}
+
 PyObject *core_transpose(PyObject *self, PyObject *args)
 {
-	const struct mxfp_exec exec = arguments_exec();
-	PyObject *to, *from, *outcome = NULL;
-	enum mxfp_status status;
-	struct operand src;
-	struct target target;
-
 	(void)self;
-	if (!PyArg_ParseTuple(args, "OO", &to, &from) || !operand_read(&src, from, "transpose"))
-		return NULL;
-	if (target_write(&target, to, src.matrix.cols, src.matrix.rows, "transpose")) {
-		Py_BEGIN_ALLOW_THREADS
-		status = mxfp_blocks_transpose(target.result.blocks, &src.matrix, &exec);
-		Py_END_ALLOW_THREADS
-		outcome = status == MXFP_OK ? target_outcome(&target) : arguments_fail("transpose", status, UINT64_MAX);
-		target_release(&target);
-	}
-	operand_release(&src);
-	return outcome;
+	return from_blocks(args, "transpose", true);
 }
 
 /* (src): the largest finite magnitude */

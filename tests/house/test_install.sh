@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # A program finds the installed library through pkg-config: as C and C++, shared and static. The command includes and calls
 # nothing of the library but what is installed and what lib/internal.h declares. Without it (--disable-tools), configuring and
-# building ask for no other library.
+# building ask for no other library. Installed pages link to what is installed.
 set -euo pipefail
 srcdir=${srcdir:-$(dirname "$0")/../..}
 dir=$(mktemp -d)
@@ -51,6 +51,15 @@ if [ -e "$libdir/libmxfp-engine.so" ]; then
 	${CC:-cc} -std=c11 -shared -fPIC -Wl,-z,defs "$srcdir/tests/house/install_api.c" \
 		$(${PKG_CONFIG:-pkg-config} --cflags --libs libmxfp-engine) -o "$dir/api.so"
 fi
+
+# A page links to nothing that is not installed beside it.
+docs=$(dirname "$(find "$dir" -name SECURITY.md)")
+while IFS=: read -r page link; do
+	[ -e "$docs/${page%/*}/$link" ] || {
+		echo "$page links to $link, which is not installed"
+		exit 1
+	}
+done < <(cd "$docs" && find . -name '*.md' -exec grep -HoE '\]\([^)#: ]+[)#]' {} + | sed 's/](\(.*\).$/\1/')
 
 # The whole interface, with the warnings that a strict user has on.
 includedir=$(dirname "$(find "$dir" -name mxfp.h)")

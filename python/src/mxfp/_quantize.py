@@ -313,6 +313,16 @@ def quantize_row(
     )
 
 
+def _source(x: Any, format: str | Format, axis: int) -> tuple[Format, Any, Any, int, tuple[int, ...], int]:
+    """The format; of x its kind, the data, their dtype and shape; the axis."""
+    found_format = block_format(format)
+    kind = kind_of(x)
+    data, found, shape = kind.look(x)
+    if found < OWN:
+        found = source_number(found, None)
+    return found_format, kind, data, found, shape, axis if axis == -1 else normal_axis(axis, shape)
+
+
 def first_name(names: dict[str, int]) -> str:
     return next(iter(names))
 
@@ -359,26 +369,9 @@ def quantize(
     >>> mxfp.quantize(x, "mxfp4")
     <mxfp mxfp4 shape=(2, 32), rule='mse', 4.25 bits a number>
     """
-    found_format = block_format(format)
-    kind = kind_of(x)
-    data, found, shape = kind.look(x)
-    if found < OWN:
-        found = source_number(found, None)
-    if axis != -1:
-        axis = normal_axis(axis, shape)
+    found_format, kind, data, found, shape, axis = _source(x, format, axis)
     row = quantize_row(
-        found_format,
-        rule,
-        recipe,
-        round,
-        non_finite,
-        no_negative_zero,
-        via_bf16,
-        block_rows,
-        seed,
-        stream,
-        first_index,
-        tensor_amax,
+        found_format, rule, recipe, round, non_finite, no_negative_zero, via_bf16, block_rows, seed, stream, first_index, tensor_amax
     )
     code_shape, scale_shape = part_shapes(found_format, shape, axis)
     codes, scales = kind.bytes(code_shape), kind.bytes(scale_shape)
@@ -439,26 +432,9 @@ def fake_quantize(
     >>> mxfp.fake_quantize(numpy.float32([1, 2, 3, 5, 7]), "mxfp4", clamped=True, rule="floor")
     (array([1., 2., 3., 4., 6.], dtype=float32), array([0, 0, 0, 0, 1], dtype=uint8))
     """
-    found_format = block_format(format)
-    kind = kind_of(x)
-    data, found, shape = kind.look(x)
-    if found < OWN:
-        found = source_number(found, None)
-    if axis != -1:
-        axis = normal_axis(axis, shape)
+    found_format, kind, data, found, shape, axis = _source(x, format, axis)
     row = quantize_row(
-        found_format,
-        rule,
-        recipe,
-        round,
-        non_finite,
-        no_negative_zero,
-        via_bf16,
-        block_rows,
-        seed,
-        stream,
-        first_index,
-        tensor_amax,
+        found_format, rule, recipe, round, non_finite, no_negative_zero, via_bf16, block_rows, seed, stream, first_index, tensor_amax
     )
     number, native = target_of(kind, wanted(dtype, out, own_dtype(kind, x, found)), "dtype")
     if out is None:
