@@ -103,8 +103,9 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		"while they are read, as by mxfp quantize, and activations as the model runs.\n"
 		"MODEL is a .safetensors or .gguf file or a model directory, quantized or not.\n"
 		"Every number is the same on every machine, whatever the threads and batches.\n"
-		"A TRIAL is f32 (the model as it is stored), bf16, a preset, another block\n"
-		"format or a FILE.json, mxfp-recipe(5), then perhaps :RULE and /ACTIVATIONS.",
+		"A TRIAL is f32 (the model as it is stored), bf16, f16, tf32, e4m3, e5m2, a\n"
+		"preset, another block format or a FILE.json, mxfp-recipe(5), then perhaps\n"
+		":RULE and /ACTIVATIONS.",
 		"  mxfp eval model/ --text wiki.test.raw --try w4a8,nvfp4,mxfp8\n"
 		"  mxfp eval model/ --tokens tokens.json --preset w4a8 --by-layer",
 	};
