@@ -193,6 +193,12 @@ def cdna3(terms, c):
     return f32(floor(total, top - 31) + floor(c, top - 24))
 
 
+def flushed(n):
+    """fl32, of which what is below 2^-126 after 24 bits is zero."""
+    n = rounded(n, -UNIT)
+    return 0 if abs(n) < 1 << (UNIT - 126) else n
+
+
 def hopper_mma(terms, c):
     p = 0
     for pair in (0, 2):
@@ -205,9 +211,9 @@ def tdpbf16ps(terms, c):
     for half in (0, 1):
         p = 0
         for n, _ in terms[half::2]:
-            p = f32(n + p)
+            p = flushed(n + p)
         halves.append(p)
-    return f32(c + f32(sum(halves)))
+    return flushed(c + flushed(sum(halves)))
 
 
 def nvidia(fraction, lowest, bits):
@@ -233,7 +239,7 @@ for name in ("mxfp4", "nvfp4"):
     machines["blackwell", name] = (64, nvidia(35, -133, 24))
 machines |= {("cdna2", "f16"): (4, cdna2), ("cdna2", "bf16"): (4, cdna2), ("cdna3", "f16"): (8, cdna3), ("cdna3", "bf16"): (8, cdna3),
              ("cdna3", "tf32"): (4, cdna3),
-             ("vdpbf16ps", "bf16"): (2, lambda terms, c: f32(terms[0][0] + f32(terms[1][0] + c))),
+             ("vdpbf16ps", "bf16"): (2, lambda terms, c: flushed(terms[0][0] + flushed(terms[1][0] + c))),
              ("tdpbf16ps", "bf16"): (32, tdpbf16ps)}
 
 
@@ -241,7 +247,7 @@ def terms_of(acc, a, x, y):
     """Products and their exponents. Where Blackwell takes 64, 16 neighbours are a term, by the scales' exponents even if it is zero."""
     products = [(shifted(v * w * s * t, e + f) >> UNIT, g + h + e + f if v and w else None)
                 for (v, g, (s, e)), (w, h, (t, f)) in zip(x, y)]
-    if (acc, a) == ("cdna2", a):
+    if acc in ("cdna2", "vdpbf16ps", "tdpbf16ps"):
         least = 1 << (UNIT + exponent(a, 0))  # subnormal operands are zeros
         products = [(n if min(abs(v), abs(w)) >= least else 0, e) for (n, e), (v, _, _), (w, _, _) in zip(products, x, y)]
     if acc != "blackwell" or machines[acc, a][0] != 64:
@@ -302,6 +308,8 @@ def check_dot(name, items):
                 got = by_pass(x, y, 512 if a in blocks and w in blocks else 128)
             elif acc == "exact":
                 got = exactly(x, y, 16 if "nvfp4" in (a, w) else 32)
+            elif (acc, a) == ("blackwell", "mxfp4") and int(k) < 64:
+                continue  # which exponent the zeros behind the last have, the contract does not say
             elif (acc, a) in machines:
                 got = by_machine(acc, a, terms_of(acc, a, x, y), int(k))
             else:
