@@ -97,44 +97,110 @@ static bool dot_question(struct question *q, size_t i)
 	return (acc != MXFP_ACC_EXACT || (is_blocks(q->format) && is_blocks(q->other))) && multiply(&c, &a, &w, acc, 0);
 }
 
-/* A row of codes and scales: of kind 0 ordinary, 1 with scales far apart, 2 with any code, 3 zeros. Returns what follows. */
-static uint8_t *add_row(struct items *items, enum mxfp_format format, size_t k, uint8_t *at, int kind)
+/* Kinds of rows: ordinary numbers; scales far apart; any code; zeros; what cancels, so that small terms are left; tiny numbers, whose
+   products are about the least normal number, and tinier ones. */
+enum row_kind { ORDINARY, SPREAD, ANY, ZEROS, CANCELS, TINY, TINIER };
+
+/* A number of a row that has no scales. */
+static uint32_t random_element(struct items *items, const struct mxfp_format_info *e, enum row_kind kind)
+{
+	/* Of formats that have none so tiny, numbers about their own least. */
+	const int tiny = kind == TINY ? -64 : -70, least = 1 - e->bias > tiny ? 1 - e->bias : tiny;
+	const uint32_t x = kind == TINY || kind == TINIER ? number_random(items, least, kind == TINY ? 8 : 2) :
+	                   number_random(items, 0, kind == ORDINARY ? 2 : kind == ANY ? 20 : 6);
+
+	return kind == ZEROS ? 0 : number_encode(e, x, MXFP_ROUND_RNE, MXFP_OVERFLOW_SAT);
+}
+
+/* The scale byte of block i. */
+static uint8_t random_scale(struct items *items, enum mxfp_format format, size_t i, enum row_kind kind)
+{
+	static const struct {
+		uint8_t first, n;
+	} e8m0[] = {{125, 5}, {112, 30}, {112, 30}, {112, 30}, {120, 16}, {58, 12}, {44, 8}},
+	  ue4m3[] = {{0x20, 0x40}, {0x20, 0x40}, {0, 0x80}, {0x20, 0x40}, {0x78, 6}, {0, 8}, {0, 8}};
+	const uint64_t word = items_random(items);
+	const bool nvfp4 = format == MXFP_FORMAT_NVFP4;
+
+	if (kind == CANCELS && i % 4 == 3)
+		return (uint8_t)(nvfp4 ? word & 7 : 112 + word % 8);
+	if (kind == ANY && !nvfp4 && word % 64 == 0)
+		return (uint8_t)(word >> 8);
+	return (uint8_t)(nvfp4 ? ue4m3[kind].first + word % ue4m3[kind].n : e8m0[kind].first + word % e8m0[kind].n);
+}
+
+/* A row of codes and scales. Returns what follows. */
+static uint8_t *add_row(struct items *items, enum mxfp_format format, size_t k, uint8_t *at, enum row_kind kind)
 {
 	const struct mxfp_format_info *e = element_of(format);
 	const size_t n_codes = is_blocks(format) ? k * e->bits / 8 : 0;
 
 	for (size_t i = 0; i < n_codes; i++) {
-		*at = kind == 3 ? 0 : (uint8_t)items_random(items);
+		*at = kind == ZEROS ? 0 : (uint8_t)items_random(items);
 		/* No Inf or NaN, which would be all that is seen of a row. */
-		if (e->bits == 8 && kind != 2 && (*at & code_mask(e)) > e->max_code)
+		if (e->bits == 8 && kind != ANY && (*at & code_mask(e)) > e->max_code)
 			*at = (uint8_t)e->max_code;
 		at++;
 	}
 	for (size_t i = 0; n_codes == 0 && i < k; i++) {
-		const uint32_t x = number_random(items, 0, kind == 0 ? 2 : kind == 1 ? 6 : 20);
-
-		code_store(e, at, kind == 3 ? 0 : number_encode(e, x, MXFP_ROUND_RNE, MXFP_OVERFLOW_SAT));
+		code_store(e, at, random_element(items, e, kind));
 		at += e->storage_bytes;
 	}
-	for (size_t i = 0; n_codes > 0 && i < k / mxfp_format_get_info(format)->block_length; i++) {
-		const uint64_t word = items_random(items);
-
-		if (format == MXFP_FORMAT_NVFP4)
-			*at++ = (uint8_t)(kind == 2 ? word & 0x7F : 0x20 + word % 0x40);
-		else
-			*at++ = (uint8_t)(kind == 0 ? 125 + word % 5 : kind == 2 && word % 64 == 0 ? word >> 8 : 112 + word % 30);
-	}
+	for (size_t i = 0; n_codes > 0 && i < k / mxfp_format_get_info(format)->block_length; i++)
+		*at++ = random_scale(items, format, i, kind);
 	return at;
+}
+
+/* Element i of a row, of any size but 6 bits. */
+static uint32_t element_get(const struct mxfp_format_info *e, const uint8_t *row, size_t i)
+{
+	return e->bits == 4 ? row[i / 2] >> 4 * (i % 2) & 15 : code_load(e, row + i * e->storage_bytes);
+}
+
+static void element_set(const struct mxfp_format_info *e, uint8_t *row, size_t i, uint32_t code)
+{
+	const unsigned shift = 4 * (i % 2);
+
+	if (e->bits == 4)
+		row[i / 2] = (uint8_t)((row[i / 2] & ~(15 << shift)) | code << shift);
+	else
+		code_store(e, row + i * e->storage_bytes, code);
+}
+
+/* Makes every product the negative of the one before, but for two of 16: of all blocks if there are few, else of those whose scales
+   are small. Two more are a zero times the largest number. */
+static void cancel(const struct question *q, uint8_t *a, uint8_t *w)
+{
+	const struct mxfp_format_info *left = element_of(q->format), *right = element_of(q->other);
+	const bool has_blocks = is_blocks(q->format) || is_blocks(q->other);
+	const size_t length = q->format == MXFP_FORMAT_NVFP4 ? 16 : 32;
+
+	for (size_t i = 0; i < q->cols; i += 2) {
+		const uint32_t code = element_get(right, w, i);
+
+		if (i % 16 == 14 && (!has_blocks || q->cols < 4 * length || i / length % 4 == 3))
+			continue;
+		if (i % 16 == 12) {
+			element_set(left, a, i, 0);
+			element_set(right, w, i, right->max_code);
+		}
+		element_set(left, a, i + 1, element_get(left, a, i));
+		element_set(right, w, i + 1, right->kind == MXFP_KIND_FIXED ? (0 - code) & 0xFF : code ^ code_sign(right));
+	}
 }
 
 static void dot_items(const struct question *q, struct items *items)
 {
+	static const enum row_kind kinds[] = {ORDINARY, SPREAD, CANCELS, TINY, TINIER, SPREAD, CANCELS, ANY};
 	uint8_t *item = malloc(q->in_bytes);
 
 	for (int i = 0; item != NULL && i < (items->quick ? 60 : 600); i++) {
-		const int kind = i == 0 ? 3 : i % 8 == 7 ? 2 : i % 2;
+		const enum row_kind kind = i == 0 ? ZEROS : kinds[i % 8];
+		uint8_t *w = add_row(items, q->format, q->cols, item, kind);
 
-		add_row(items, q->other, q->cols, add_row(items, q->format, q->cols, item, kind), kind);
+		add_row(items, q->other, q->cols, w, kind);
+		if (kind == CANCELS)
+			cancel(q, item, w);
 		items_add(items, item);
 	}
 	items->out_of_memory |= item == NULL;
@@ -191,28 +257,32 @@ static void decode_row(enum mxfp_format format, const struct mxfp_matrix *matrix
 		x[i] = f32_value(code_decode(e, code_load(e, (const uint8_t *)matrix->data + i * e->storage_bytes)));
 }
 
-bool dot_item(uint32_t *c, const struct question *q, const uint8_t *item, enum mxfp_acc acc, unsigned pass)
+static void operands_of(const struct question *q, const uint8_t *item, struct mxfp_matrix *a, struct mxfp_matrix *w)
 {
 	const uint8_t *w_item = item + q->in[0] + (is_blocks(q->format) ? q->in[1] : 0);
-	const size_t w_codes = is_blocks(q->format) ? q->in[2] : q->in[1];
-	const struct mxfp_matrix a = operand(q->format, q->cols, item, item + q->in[0]);
-	const struct mxfp_matrix w = operand(q->other, q->cols, w_item, w_item + w_codes);
 
+	*a = operand(q->format, q->cols, item, item + q->in[0]);
+	*w = operand(q->other, q->cols, w_item, w_item + (is_blocks(q->format) ? q->in[2] : q->in[1]));
+}
+
+bool dot_item(uint32_t *c, const struct question *q, const uint8_t *item, enum mxfp_acc acc, unsigned pass)
+{
+	struct mxfp_matrix a, w;
+
+	operands_of(q, item, &a, &w);
 	return multiply(c, &a, &w, acc, pass);
 }
 
 static void dot_one(const struct question *q, const struct way *way, const uint8_t *item, uint8_t *out)
 {
-	const uint8_t *w_item = item + q->in[0] + (is_blocks(q->format) ? q->in[1] : 0);
-	const size_t w_codes = is_blocks(q->format) ? q->in[2] : q->in[1];
 	uint8_t ones[K_MAX / 16];
-	struct mxfp_matrix a = operand(q->format, q->cols, item, item + q->in[0]);
-	struct mxfp_matrix w = operand(q->other, q->cols, w_item, w_item + w_codes);
+	struct mxfp_matrix a, w;
 	const unsigned pass = has_quirk(way, QUIRK_PASS_256) ? 256 : has_quirk(way, QUIRK_PASS_128) ? 128 : 0;
 	float x[2][K_MAX];
 	bool by_hand = false;
 	uint32_t c;
 
+	operands_of(q, item, &a, &w);
 	if (has_quirk(way, QUIRK_NO_SCALES)) {
 		memset(ones, q->format == MXFP_FORMAT_NVFP4 ? 0x38 : 127, sizeof ones);
 		a.scales = w.scales = ones;
@@ -241,10 +311,19 @@ static void dot_answer(const struct question *q, const struct way *way, const ui
 static const char *dot_class(const struct question *q, const uint8_t *in, const uint8_t *expected)
 {
 	const uint32_t c = load_f32(expected);
+	struct mxfp_matrix a, w;
+	float x[2][K_MAX], largest = 0;
 
-	(void)q;
-	(void)in;
-	return f32_is_nan(c) ? "NaN" : (c & ~F32_SIGN) == F32_INF ? "Inf" : (c & ~F32_SIGN) == 0 ? "zero" : "number";
+	if (f32_is_nan(c) || (c & ~F32_SIGN) == F32_INF)
+		return f32_is_nan(c) ? "NaN" : "Inf";
+	if ((c & F32_INF) == 0)
+		return (c & ~F32_SIGN) == 0 ? "zero" : "subnormal";
+	operands_of(q, in, &a, &w);
+	decode_row(q->format, &a, x[0]);
+	decode_row(q->other, &w, x[1]);
+	for (size_t i = 0; i < q->cols; i++)
+		largest = fmaxf(largest, fabsf(x[0][i] * x[1][i]));
+	return fabsf(f32_value(c)) < largest / 256 ? "what cancels" : "number";
 }
 
 const struct operation operation_dot = {
