@@ -72,10 +72,10 @@ static void split(struct mxfp_mma_operand *o, uint32_t x, int significand_bits, 
 		o->significand = -o->significand;
 }
 
-/* The least exponent of a format's normal numbers. */
+/* The least exponent of a format's normal numbers, or that of fixed point. */
 static int least_of(const struct mxfp_format_info *element)
 {
-	return 1 - element->bias;
+	return element->kind == MXFP_KIND_FIXED ? 0 : 1 - element->bias;
 }
 
 static bool is_subnormal(const struct mxfp_mma_operand *o, int significand_bits)
@@ -92,8 +92,28 @@ static void load_element(struct mxfp_mma_operand *to, const struct mxfp_mma *mma
 	if (!mxfp_f32_is_finite(x))
 		return;
 	split(to, x, bits, least_of(element));
-	if (mma->subnormal != MXFP_MMA_KEPT && is_subnormal(to, bits))
+	if ((mma->subnormal == MXFP_MMA_FLUSHED || mma->subnormal == MXFP_MMA_DROPPED) && is_subnormal(to, bits))
 		*to = (struct mxfp_mma_operand){.x = mma->subnormal == MXFP_MMA_FLUSHED ? x & MXFP_F32_SIGN : 0};
+}
+
+/* A code as binary32; the top exponent is one of numbers where the machine takes it so. */
+static uint32_t decode(const struct mxfp_mma *mma, const struct mxfp_format_info *element, uint32_t code)
+{
+	const uint32_t x = mxfp_minifloat_decode(element, code), low = code & ((UINT32_C(1) << (element->bits - 1)) - 1);
+	const unsigned bits = element->significand_bits;
+
+	if (mma->subnormal != MXFP_MMA_NUMBERS || mxfp_f32_is_finite(x))
+		return x;
+	return (code >> (element->bits - 1)) << 31 | ((low >> bits) + 127 - (uint32_t)element->bias) << 23 |
+	       (low & ((UINT32_C(1) << bits) - 1)) << (23 - bits);
+}
+
+/* Number i of a matrix of numbers. */
+static uint32_t load_number(const struct mxfp_mma *mma, const struct mxfp_matrix *matrix, size_t i)
+{
+	const struct mxfp_format_info *info = mxfp_format_get_info(matrix->format);
+
+	return info->bits == 8 ? decode(mma, info, ((const uint8_t *)matrix->data)[i]) : mxfp_ref_load(info, matrix->data, i);
 }
 
 /* Multiplies an element by the scale of its block. */
@@ -127,14 +147,13 @@ void mxfp_mma_load(struct mxfp_mma_operand *to, const struct mxfp_mma *mma, cons
 	memset(to, 0, n * sizeof *to);
 	if (info->kind != MXFP_KIND_BLOCK) {
 		for (size_t i = 0; i < end; i++)
-			load_element(&to[i], mma, element,
-			             mxfp_ref_load(info, matrix->data, matrix->transposed ? (k + i) * matrix->stride + row
-			                                                                  : row * matrix->stride + k + i));
+			load_element(&to[i], mma, element, load_number(mma, matrix, matrix->transposed ? (k + i) * matrix->stride + row
+			                                                                              : row * matrix->stride + k + i));
 		return;
 	}
 	mxfp_ref_unpack(codes, (const uint8_t *)matrix->data + row * matrix->stride + k * element->bits / 8, end, element->bits);
 	for (size_t i = 0; i < end; i++) {
-		load_element(&to[i], mma, element, mxfp_minifloat_decode(element, codes[i]));
+		load_element(&to[i], mma, element, decode(mma, element, codes[i]));
 		scale(&to[i], mma, info, ((const uint8_t *)matrix->scales)[row * matrix->scales_stride + (k + i) / info->block_length]);
 	}
 }
@@ -282,7 +301,7 @@ static int64_t sum_terms(const struct terms *t, int kept, int fraction)
 	return sum;
 }
 
-enum { DIGITS = 14, LOWEST = -224, C_FRACTION = 23 };
+enum { DIGITS = 20, LOWEST = -288, C_FRACTION = 23 };
 
 /* Adds value * 2^exponent to a number of 32-bit digits that have not been carried; |value| < 2^31. */
 static void deposit(int64_t digits[DIGITS], int64_t value, int exponent)
@@ -304,6 +323,31 @@ static void carry(int64_t digits[DIGITS])
 		digits[i + 1] += (digits[i] - low) / (INT64_C(1) << 32);
 		digits[i] = low;
 	}
+}
+
+#define SMALLEST_NORMAL UINT32_C(0x00800000)
+#define ONE UINT32_C(0x3F800000)
+
+static bool is_small(uint32_t x, uint32_t below)
+{
+	return (x & ~MXFP_F32_SIGN) < below;
+}
+
+/* Whether results and C that are small are zeros of their sign. */
+static bool is_flushing(const struct mxfp_mma *mma)
+{
+	return mma->subnormal == MXFP_MMA_FLUSHED || mma->subnormal == MXFP_MMA_NUMBERS;
+}
+
+/* As round_result(). What is flushed is rounded 2^64 times as large, where exponents have no limit below. */
+static uint32_t flush_rounded(const struct mxfp_mma *mma, int64_t value, int exponent)
+{
+	const uint32_t r = round_result(mma, value, exponent);
+
+	if (is_flushing(mma) && is_small(r, SMALLEST_NORMAL + 1) &&
+	    is_small(round_result(mma, value, exponent + 64), SMALLEST_NORMAL + (64U << 23)))
+		return r & MXFP_F32_SIGN;
+	return r;
 }
 
 /* The exact sum of all terms and C, rounded once. */
@@ -330,7 +374,7 @@ static uint32_t sum_exact(const struct mxfp_mma *mma, const struct terms *t, int
 	/* The highest digit has a bit and the next 32: what is below them is a jammed bit. */
 	int64_t value = digits[top] * (INT64_C(1) << 30) + digits[top - 1] / 4;
 	value |= rest || digits[top - 1] % 4 != 0;
-	return round_result(mma, negative ? -value : value, LOWEST + 32 * (int)(top - 1) + 2);
+	return flush_rounded(mma, negative ? -value : value, LOWEST + 32 * (int)(top - 1) + 2);
 }
 
 /* One step: the result of its products and c. */
@@ -358,13 +402,12 @@ static uint32_t aligned_step(const struct mxfp_mma *mma, const struct mxfp_mma_o
 	                    t.most - mma->fraction);
 }
 
-static bool is_small(uint32_t x, uint32_t below)
+static uint32_t flush_addend(const struct mxfp_mma *mma, uint32_t c)
 {
-	return (x & ~MXFP_F32_SIGN) < below;
+	if (mma->subnormal != MXFP_MMA_KEPT && is_small(c, SMALLEST_NORMAL))
+		return is_flushing(mma) ? c & MXFP_F32_SIGN : 0;
+	return c;
 }
-
-#define SMALLEST_NORMAL UINT32_C(0x00800000)
-#define ONE UINT32_C(0x3F800000)
 
 /* a * w + c, rounded and flushed as the machine does. */
 static uint32_t multiply_add(const struct mxfp_mma *mma, uint32_t a, uint32_t w, uint32_t c)
@@ -373,7 +416,7 @@ static uint32_t multiply_add(const struct mxfp_mma *mma, uint32_t a, uint32_t w,
 	uint32_t rounded = r;
 
 	/* Without limit of exponent 2^-126 can come of less, by half a unit there: the same 2^32 times as large tells. */
-	if (mma->subnormal == MXFP_MMA_FLUSHED && (r & ~MXFP_F32_SIGN) == SMALLEST_NORMAL) {
+	if (is_flushing(mma) && (r & ~MXFP_F32_SIGN) == SMALLEST_NORMAL) {
 		const bool a_less = (a & ~MXFP_F32_SIGN) < (w & ~MXFP_F32_SIGN);
 
 		rounded = mxfp_f32_fma(a_less ? mxfp_f32_scale(a, 32) : a, a_less ? w : mxfp_f32_scale(w, 32), mxfp_f32_scale(c, 32));
@@ -387,8 +430,7 @@ static uint32_t rounded_sum(const struct mxfp_mma *mma, const struct mxfp_mma_op
 {
 	uint32_t sum[MXFP_MMA_MOST] = {0};
 
-	if (mma->subnormal != MXFP_MMA_KEPT && is_small(c, SMALLEST_NORMAL))
-		c = mma->subnormal == MXFP_MMA_FLUSHED ? c & MXFP_F32_SIGN : 0;
+	c = flush_addend(mma, c);
 	if (mma->addend == MXFP_MMA_SUMMED)
 		sum[0] = c;
 	for (unsigned i = 0; i < mma->k; i++)
@@ -399,6 +441,17 @@ static uint32_t rounded_sum(const struct mxfp_mma *mma, const struct mxfp_mma_op
 	return mma->addend == MXFP_MMA_SUMMED ? sum[0] : multiply_add(mma, c, ONE, sum[0]);
 }
 
+/* ACE: scales alone are NaN. The sum of the products may be Inf. */
+static uint32_t sum_numbers(const struct mxfp_mma *mma, const struct mxfp_mma_operand *a, const struct mxfp_mma_operand *w,
+                            int fraction, uint32_t c)
+{
+	uint32_t p;
+
+	if (is_special(mma, a, w, 0, &p))
+		return p;
+	return multiply_add(mma, aligned_step(mma, a, w, fraction, 0, 0), ONE, flush_addend(mma, c));
+}
+
 uint32_t mxfp_mma_sum(const struct mxfp_mma *mma, const struct mxfp_mma_operand *a, const struct mxfp_mma_operand *w,
                       int fraction, uint32_t c)
 {
@@ -406,6 +459,8 @@ uint32_t mxfp_mma_sum(const struct mxfp_mma *mma, const struct mxfp_mma_operand 
 
 	if (mma->group == 0)
 		return rounded_sum(mma, a, w, c);
+	if (mma->subnormal == MXFP_MMA_NUMBERS)
+		return sum_numbers(mma, a, w, fraction, c);
 	if (is_special(mma, a, w, c, &p))
 		return p;
 	p = mma->addend == MXFP_MMA_ADDED ? 0 : c;

@@ -27,7 +27,8 @@ enum mxfp_mma_subnormal {
 	MXFP_MMA_KEPT,
 	MXFP_MMA_FLUSHED, /* an operand that is subnormal in its format is a zero of its sign; likewise a result that is below
 	                         2^-126 when it is rounded without limit of exponent */
-	MXFP_MMA_DROPPED  /* zeros and subnormals of A, W and C are +0, a result that is subnormal is a zero of its sign */
+	MXFP_MMA_DROPPED, /* zeros and subnormals of A, W and C are +0, a result that is subnormal is a zero of its sign */
+	MXFP_MMA_NUMBERS  /* kept in A and W, whose codes of NaN and Inf are numbers too; C and results as in FLUSHED */
 };
 
 struct mxfp_mma {

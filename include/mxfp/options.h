@@ -82,6 +82,7 @@ enum mxfp_acc {
 	MXFP_ACC_FMMLA = 11, /* Arm FMMLA: 8 products of fp8 and C, rounded once; not compared with silicon */
 	MXFP_ACC_VDPBF16PS = 12, /* x86 AVX512_BF16: a chain, odd k before even, subnormals flushed; equal to a Xeon */
 	MXFP_ACC_TDPBF16PS = 13, /* x86 AMX-BF16: chains of even and of odd k, then C, flushed; not compared with silicon */
+	MXFP_ACC_ACE = 14, /* x86 ACE: 4 products of mxfp8, fp8 or mxint8 rounded once, then C; no silicon yet */
 };
 
 /* A function of one number (section 8). */

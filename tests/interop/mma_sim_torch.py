@@ -64,7 +64,8 @@ class Tensor(metaclass=Union):
             for n in reversed(shape):
                 strides.insert(0, step)
                 step *= n
-        self.data, self.dtype, self.shape, self.strides, self.at = data, dtype, tuple(shape), tuple(strides), at
+            shape, strides = tuple(shape), tuple(strides)
+        self.data, self.dtype, self.shape, self.strides, self.at = data, dtype, shape, strides, at
 
     def places(self):
         if len(self.shape) == 0:
@@ -97,6 +98,8 @@ class Tensor(metaclass=Union):
         return Tensor(self.data, self.dtype, tuple(shape) + self.shape[n:], tuple(strides) + self.strides[n:], at)
 
     def __getitem__(self, key):
+        if isinstance(key, int) and len(self.shape) == 1:  # what most calls are
+            return Tensor(self.data, self.dtype, (), (), self.at + key * self.strides[0])
         if isinstance(key, Tensor):
             return Tensor([x for x, m in zip(self.values(), key.values()) if m], self.dtype, (sum(key.values()),))
         return self.at_key(key)

@@ -217,6 +217,22 @@ static const struct by_hand sums[] = {
 	{"2^24 + 1 + 1", MXFP_ACC_VDPBF16PS, BF16, {{2, 0x3F80, 0x3F80}}, {0}, 0x4B800000, 0x4B800000},
 	{"1 + 2^24 and 1", MXFP_ACC_VDPBF16PS, BF16, {{1, 0x4B80, 0x3F80}, {1, 0x3F80, 0x3F80}}, {0}, 0x3F800000, 0x4B800001},
 	{"2^24 + 1 + 1", MXFP_ACC_TDPBF16PS, BF16, {{2, 0x3F80, 0x3F80}}, {0}, 0x4B800000, 0x4B800001},
+	/* ACE: four products, then C, each sum rounded once to nearest; subnormal C and results are zeros. 28 is 1/4 in e4m3, 30 1/2, 38 1,
+	   7E 448, 01 2^-9; 3C is 1 in e5m2, 1C 2^-8, 01 2^-16, 81 minus that, 7B 57344. Codes of NaN and Inf are 480 and 65536. */
+	{"2^24 + 4 * 1/2", MXFP_ACC_ACE, E4M3, {{4, 0x30, 0x38}}, {0}, 0x4B800000, 0x4B800001},
+	{"2^24 + 8 * 1/4", MXFP_ACC_ACE, MXFP_FORMAT_MXFP8_E4M3, {{8, 0x28, 0x38}}, {127}, 0x4B800000, 0x4B800000},
+	{"448^2 + 2^-18 - 448^2", MXFP_ACC_ACE, E4M3, {{1, 0x7E, 0x7E}, {1, 1, 1}}, {0}, 0xC8440000, 0},
+	{"2^-149 with products of 0", MXFP_ACC_ACE, E5M2, {{1, 0x2C, 0}}, {0}, 1, 0},
+	{"-2^-149 with products of -0", MXFP_ACC_ACE, E5M2, {{4, 0x80, 0x3C}}, {0}, 0x80000001, 0},
+	{"7F is 480", MXFP_ACC_ACE, E4M3, {{1, 0xFF, 0x38}}, {0}, 0, 0xC3F00000},
+	{"7C is 65536", MXFP_ACC_ACE, E5M2, {{1, 0x7C, 0x3C}}, {0}, 0, 0x47800000},
+	{"1 * 2^-127", MXFP_ACC_ACE, MXFP_FORMAT_MXFP8_E4M3, {{1, 0xB8, 0x38}}, {0}, 0, 0},
+	{"(1 - 2^-32) * 2^-126", MXFP_ACC_ACE, MXFP_FORMAT_MXFP8_E5M2, {{1, 0x3C, 0x3C}, {1, 0x81, 0x01}}, {1}, 0, 0x00800000},
+	{"(1 - 2^-24) * 2^-126", MXFP_ACC_ACE, MXFP_FORMAT_MXFP8_E5M2, {{1, 0x3C, 0x3C}, {1, 0x9C, 0x01}}, {1}, 0, 0},
+	{"57344^2 * 2^127 - Inf", MXFP_ACC_ACE, MXFP_FORMAT_MXFP8_E5M2, {{1, 0x7B, 0x7B}}, {254}, 0xFF800000, 0x7FC00000},
+	{"a scale of NaN", MXFP_ACC_ACE, MXFP_FORMAT_MXFP8_E4M3, {{0, 0, 0}}, {255}, 0, 0x7FC00000},
+	{"4 * 2^-12", MXFP_ACC_ACE, MXFP_FORMAT_MXINT8, {{4, 1, 1}}, {127}, 0, 0x3A800000},
+	{"-2 * 127/64", MXFP_ACC_ACE, MXFP_FORMAT_MXINT8, {{1, 0x80, 0x7F}}, {127}, 0, 0xC07E0000},
 	/* A Xeon: 2^-126 - 2^-150 is flushed, 2^-126 - 2^-151 is rounded first. */
 	{"2^-126 - 2^-150", MXFP_ACC_VDPBF16PS, BF16, {{1, 0x9A00, 0x1A00}}, {0}, 0x00800000, 0},
 	{"2^-126 - 2^-151", MXFP_ACC_VDPBF16PS, BF16, {{1, 0x9A00, 0x1980}}, {0}, 0x00800000, 0x00800000},
@@ -231,7 +247,7 @@ static void set_code(uint8_t *row, enum mxfp_format format, unsigned i, uint32_t
 
 	if (format == MXFP_FORMAT_MXFP4)
 		row[i / 2] |= (uint8_t)(code << i % 2 * 4);
-	else if (mxfp_format_get_info(format)->storage_bytes == 1)
+	else if (mxfp_format_get_info(format)->kind == MXFP_KIND_BLOCK || mxfp_format_get_info(format)->storage_bytes == 1)
 		row[i] = (uint8_t)code;
 	else
 		memcpy(row + i * sizeof half, &half, sizeof half);
@@ -243,6 +259,7 @@ TEST_LOOP(sums_by_hand, N_BY_HAND)
 	const bool blocks = mxfp_format_get_info(h->format)->kind == MXFP_KIND_BLOCK;
 	uint8_t codes[2][2 * DEPTH] = {{0}}, ones[2] = {127, 127};
 	const struct mxfp_mma *mma = mxfp_mma_find(h->acc, h->format, h->format);
+	const size_t k = blocks && mma->k < 32 ? 32 : mma->k;
 	unsigned at = 0;
 	uint32_t c = h->c;
 
@@ -251,9 +268,9 @@ TEST_LOOP(sums_by_hand, N_BY_HAND)
 			set_code(codes[0], h->format, at, h->run[r].a);
 			set_code(codes[1], h->format, at, h->run[r].w);
 		}
-	const struct mxfp_matrix a = {.size = sizeof a, .format = h->format, .rows = 1, .cols = mma->k, .data = codes[0],
+	const struct mxfp_matrix a = {.size = sizeof a, .format = h->format, .rows = 1, .cols = k, .data = codes[0],
 	                              .scales = blocks ? h->scale : NULL};
-	const struct mxfp_matrix w = {.size = sizeof w, .format = h->format, .rows = 1, .cols = mma->k, .data = codes[1],
+	const struct mxfp_matrix w = {.size = sizeof w, .format = h->format, .rows = 1, .cols = k, .data = codes[1],
 	                              .scales = blocks ? ones : NULL};
 	const struct mxfp_result result = {.size = sizeof result, .data = &c, .format = MXFP_FORMAT_F32};
 	const struct mxfp_product product = {.size = sizeof product, .c = &result, .a = &a, .w = &w};
@@ -355,7 +372,7 @@ static void try_product(struct random *r, const struct mxfp_mma *mma, enum mxfp_
 	compare_product(&product, &options, 2, (const uint32_t (*)[W_ROWS])want);
 }
 
-TEST_LOOP(products, MXFP_ACC_TDPBF16PS + 1)
+TEST_LOOP(products, MXFP_ACC_ACE + 1)
 {
 	struct random r = {suite_seed_of_turn()};
 	unsigned pairs = 0;

@@ -18,7 +18,7 @@ static const char *const names[][19] = {
 	                        "ggml", "4over6", "modelopt-4over6"},
 	[MXFP_OPTION_NON_FINITE] = {"propagate", "error", "saturate"},
 	[MXFP_OPTION_ACC] = {"exact", "chain", "volta", "turing", "ampere", "ada", "hopper", "hopper-mma", "blackwell", "cdna2", "cdna3", "fmmla",
-	                      "vdpbf16ps", "tdpbf16ps"},
+	                      "vdpbf16ps", "tdpbf16ps", "ace"},
 	[MXFP_OPTION_FUNCTION] = {"identity", "relu", "leaky-relu", "exp", "exp2", "log", "tanh", "sigmoid", "silu",
 	                          "softplus", "elu", "selu", "gelu", "gelu-tanh", "rsqrt", "reciprocal", "sin", "cos"},
 };
