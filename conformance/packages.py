@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """
 Packages that answer mxfp conform: mxfp conform 'python3 packages.py ml_dtypes'. PACKAGE is ml_dtypes, numpy, torch, gfloat,
-gguf, ggml, onnxruntime, mlx, torchao, compressed-tensors, microxcaling or spike. What a package cannot be asked is not supported.
+gguf, ggml, onnxruntime, mlx, torchao, compressed-tensors, microxcaling, spike or onednn. What a package cannot be asked is not
+supported. For --probe numpy, torch and onednn multiply matrices of 64 rows and columns, numpy and torch vectors if `dot` follows.
 """
 import importlib.metadata
 import json
@@ -17,6 +18,26 @@ os.dup2(2, 1)
 
 def f32(data):
     return np.frombuffer(data, "<f4")
+
+
+def dot(types, products):
+    """Answers products of rows, summed as the package sums them: products(a, w, type of the package) are those of all pairs of rows
+    of two matrices, or of the rows themselves. A matrix has 64 rows, as a large one would be cut, and its diagonal counts."""
+
+    def answer(q, data):
+        if q["acc"] != "own" or q["a"] != q["w"] or q["a"] not in types:
+            return None
+        width, kind = types[q["a"]]
+        a, w = np.frombuffer(data, width).reshape(2, q["n"], q["k"])
+        out = np.empty(q["n"], "<f4")
+        for i in range(0, q["n"], 64):
+            n = min(64, q["n"] - i)
+            rows = [np.concatenate([x[i : i + n], np.zeros((64 - n, q["k"]), width)]) for x in (a, w)]
+            c = products(*rows, kind)
+            out[i : i + n] = (c.diagonal() if c.ndim == 2 else c)[:n]
+        return out.tobytes()
+
+    return answer
 
 
 def of_ml_dtypes():
@@ -46,7 +67,10 @@ def of_numpy():
     def decode(q, data):
         return np.frombuffer(data, "<f2").astype("<f4").tobytes()
 
-    return np.__version__, types, ("rne", "ovf"), {"cast": cast, "decode": decode}
+    def products(a, w, _):
+        return np.array([np.dot(x, y) for x, y in zip(a, w)]) if vectors else a @ w.T
+
+    return np.__version__, types, ("rne", "ovf"), {"cast": cast, "decode": decode, "dot": dot({"f32": ("<f4", None)}, products)}
 
 
 def of_torch():
@@ -64,8 +88,79 @@ def of_torch():
     def decode(q, data):
         return tensor(data, types[q["from"]]).to(torch.float32).numpy().tobytes()
 
+    def products(a, w, kind):
+        a, w = (torch.from_numpy(x.copy()).view(kind) for x in (a, w))
+        c = torch.stack([torch.dot(x, y) for x, y in zip(a, w)]) if vectors else a @ w.T
+        return c.to(torch.float32).numpy()
+
+    own = dot({"f32": ("<f4", torch.float32), "bf16": ("<i2", torch.bfloat16), "f16": ("<i2", torch.float16)}, products)
     # Past the largest e4m3 saturates, and e5m2 and e8m0 overflow.
-    return torch.__version__, types, ("rne", {"e4m3": "sat"}), {"cast": cast, "decode": decode}
+    return torch.__version__, types, ("rne", {"e4m3": "sat"}), {"cast": cast, "decode": decode, "dot": own}
+
+
+def of_onednn():
+    """libdnnl by ctypes: the primitive matmul, with results in binary32."""
+    import ctypes
+    import ctypes.util
+
+    dnnl = ctypes.CDLL(ctypes.util.find_library("dnnl"))
+    pointer = ctypes.c_void_p
+    engine, stream = pointer(), pointer()
+
+    class Argument(ctypes.Structure):
+        _fields_ = [("argument", ctypes.c_int), ("memory", pointer)]
+
+    class Version(ctypes.Structure):
+        _fields_ = [("major", ctypes.c_int), ("minor", ctypes.c_int), ("patch", ctypes.c_int)]
+
+    def call(function, *arguments):
+        status = getattr(dnnl, "dnnl_" + function)(*arguments)
+        if status != 0:
+            raise RuntimeError(f"dnnl_{function}: status {status}")
+
+    call("engine_create", ctypes.byref(engine), 1, ctypes.c_size_t(0))
+    call("stream_create", ctypes.byref(stream), engine, 1)
+
+    def described(rows, cols, strides, kind):
+        description = pointer()
+        call("memory_desc_create_with_strides", ctypes.byref(description), 2, (ctypes.c_int64 * 2)(rows, cols), kind,
+             (ctypes.c_int64 * 2)(*strides))
+        return description
+
+    made = {}
+
+    def make(k, kind):
+        if (k, kind) not in made:
+            sides = [described(64, k, (k, 1), kind), described(k, 64, (1, k), kind), described(64, 64, (64, 1), 3)]
+            description, primitive = pointer(), pointer()
+            call("matmul_primitive_desc_create", ctypes.byref(description), engine, sides[0], sides[1], None, sides[2], None)
+            call("primitive_create", ctypes.byref(primitive), description)
+            made[k, kind] = primitive, sides
+        return made[k, kind]
+
+    def products(a, w, kind):
+        c = np.empty((64, 64), "<f4")
+        primitive, sides = make(a.shape[1], kind)
+        arguments = (Argument * 3)()
+        for i, (argument, x) in enumerate(((1, a), (33, w), (17, c))):
+            memory = pointer()
+            call("memory_create", ctypes.byref(memory), sides[i], engine, pointer(x.ctypes.data))
+            arguments[i] = Argument(argument, memory)
+        call("primitive_execute", primitive, stream, 3, arguments)
+        call("stream_wait", stream)
+        for argument in arguments:
+            call("memory_destroy", pointer(argument.memory))
+        return c
+
+    def own(q, data):
+        try:
+            return dot({"f32": ("<f4", 3), "bf16": ("<u2", 2), "f16": ("<u2", 1), "e5m2": ("u1", 9), "e4m3": ("u1", 10)}, products)(q, data)
+        except RuntimeError:
+            return None  # this processor has no kernel for it
+
+    dnnl.dnnl_version.restype = ctypes.POINTER(Version)
+    version = dnnl.dnnl_version().contents
+    return f"{version.major}.{version.minor}.{version.patch}", {}, (None, None), {"dot": own}
 
 
 def of_onnxruntime():
@@ -362,10 +457,11 @@ def of_spike():
 
 packages = {"ml_dtypes": of_ml_dtypes, "numpy": of_numpy, "torch": of_torch, "onnxruntime": of_onnxruntime, "gfloat": of_gfloat,
             "gguf": of_gguf, "ggml": of_ggml, "mlx": of_mlx, "torchao": of_torchao, "compressed-tensors": of_compressed_tensors,
-            "microxcaling": of_microxcaling, "spike": of_spike}
-name = sys.argv[1] if len(sys.argv) == 2 else ""
-if name not in packages:
-    sys.exit("usage: packages.py " + "|".join(packages))
+            "microxcaling": of_microxcaling, "spike": of_spike, "onednn": of_onednn}
+name = sys.argv[1] if len(sys.argv) > 1 else ""
+vectors = sys.argv[2:] == ["dot"]
+if name not in packages or (len(sys.argv) > 2 and not vectors):
+    sys.exit("usage: packages.py " + "|".join(packages) + " [dot]")
 np.seterr(all="ignore")
 version, types, (round_, overflow), operations = packages[name]()
 

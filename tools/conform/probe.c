@@ -109,11 +109,11 @@ static int probe_order(struct found *found, struct child *child, enum mxfp_forma
 {
 	int code = EXIT_OK;
 
-	for (int one_by_one = 0; one_by_one < 2; one_by_one++)
-		for (size_t k = options->products; k >= PRODUCTS_MIN / 4 && code == EXIT_OK; k /= 2) {
+	for (int one_by_one = 0; one_by_one < 2 && code == EXIT_OK && !child->unsupported && !found_all(found); one_by_one++)
+		for (size_t k = options->products; k >= PRODUCTS_MIN / 4 && code == EXIT_OK && !child->unsupported; k /= 2) {
 			code = probe_with(found, child, a, w, k, one_by_one != 0, options, error);
-			if (code != EXIT_OK || child->unsupported || (found->has_order && found_score(found) >= 1))
-				return code;
+			if (found_equal(found) && found->k >= k)
+				break;
 		}
 	return code;
 }

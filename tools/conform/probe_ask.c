@@ -48,7 +48,7 @@ static int side_begin(struct side *side, enum mxfp_format format, struct error *
 
 int asker_begin(struct asker *asker, struct child *child, enum mxfp_format a, enum mxfp_format w, size_t k, uint64_t seed, struct error *error)
 {
-	*asker = (struct asker){.child = child, .k = k};
+	*asker = (struct asker){.child = child, .k = k, .top = 20};
 	dot_begin(&asker->q, a, w, "own", k);
 	asker->items = (struct items){.item_bytes = asker->q.in_bytes, .random = seed};
 	int code = side_begin(&asker->side[0], a, error);

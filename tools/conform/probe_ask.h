@@ -23,6 +23,7 @@ struct asker {
 	size_t k, length, n_leaves;
 	struct items items;          /* to be asked next */
 	uint8_t *item;               /* that is being made */
+	int top;                     /* the largest exponent of products that are to be summed */
 	bool vary;                   /* let elements of blocks have exponents of their own */
 	struct factor *a, *w;        /* of an item */
 };

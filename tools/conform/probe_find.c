@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS_MAX = 6, N_BATTERY = 800, CHUNK = 256 };
+enum { SLOTS_MAX = 6, N_BATTERY = 1000, CHUNK = 256 };
 
 void found_free(struct found *found)
 {
@@ -21,13 +21,21 @@ static bool is_known(const struct known *k)
 	return k->any && k->fraction && k->term && k->measure && k->lowest && k->bits && k->result;
 }
 
+bool found_all(const struct found *found)
+{
+	return found_equal(found) && (!found->has_several || is_known(&found->several)) && (!found->has_pair || is_known(&found->pair)) &&
+	       (found->length == 1 || found->inside_known);
+}
+
+bool found_equal(const struct found *found)
+{
+	return found->has_order && found->n_equal == found->n;
+}
+
 double found_score(const struct found *found)
 {
-	const bool all = (!found->has_several || is_known(&found->several)) && (!found->has_pair || is_known(&found->pair)) &&
-	                 (found->length == 1 || found->inside_known);
-
-	/* What is known of more products is worth more. */
-	return found->n == 0 ? 0 : (double)found->n_equal / (double)found->n - (all ? 0 : 0.01) + 1e-7 * (double)found->k;
+	/* Of two that give all answers that of more products is better: it may have passes. */
+	return found->n == 0 ? 0 : (double)found->n_equal / (double)found->n + 1e-7 * (double)found->k + (found_all(found) ? 1e-8 : 0);
 }
 
 /* The order. */
@@ -103,15 +111,18 @@ static int ask_masks(void *context, size_t pivot, const size_t *others, size_t n
 }
 
 /* Chooses 1 and M as far apart as the format allows: subnormals help, if the machine keeps them. */
-static int choose_masks(struct masks *m, bool *works, struct error *error)
+static int choose_masks(struct masks *m, enum answers answers_, bool *works, struct error *error)
 {
+	/* Of f16 all counts are normal numbers. */
+	const int least = answers_ == ANSWERS_F16 ? -14 : -50;
+
 	*works = false;
 	for (int subnormals = 1; subnormals >= 0 && !*works; subnormals--) {
 		float *answers;
 
 		m->subnormals = subnormals != 0;
 		m->most = products_high(m->asker) < 50 ? products_high(m->asker) : 50;
-		m->one = products_low(m->asker, m->subnormals) > -50 ? products_low(m->asker, m->subnormals) : -50;
+		m->one = products_low(m->asker, m->subnormals) > least ? products_low(m->asker, m->subnormals) : least;
 		items_clear(m->asker);
 		if (!put_ones(m))
 			continue;
@@ -125,11 +136,47 @@ static int choose_masks(struct masks *m, bool *works, struct error *error)
 	return EXIT_OK;
 }
 
+/* One item's answer. */
+static int ask_one(struct asker *asker, float *answer, struct error *error)
+{
+	float *answers;
+
+	items_clear(asker);
+	item_add(asker);
+	int code = asker_ask(asker, &answers, error);
+	*answer = answers != NULL ? answers[0] : NAN;
+	free(answers);
+	return code;
+}
+
+/* Whether answers are rounded to bf16 or f16. */
+static int find_answers(struct found *found, struct asker *asker, struct error *error)
+{
+	float sum = NAN, small = NAN;
+	int code = EXIT_OK;
+
+	for (int bits = 9; bits <= 12 && code == EXIT_OK; bits += 3) {
+		item_clear(asker);
+		if (!item_put(asker, 0, 1, 1, 0, false) || !item_put(asker, 1, 1, 1, -bits, false))
+			return EXIT_OK;
+		code = ask_one(asker, &sum, error);
+		if (bits == 9 && sum == 1)
+			found->machine.answers = ANSWERS_BF16;
+	}
+	item_clear(asker);
+	if (code == EXIT_OK && found->machine.answers == ANSWERS_F32 && sum == 1 && item_put(asker, 0, 1, 1, -28, false)) {
+		code = ask_one(asker, &small, error);
+		found->machine.answers = small == 0 ? ANSWERS_F16 : ANSWERS_F32;
+	}
+	asker->top = found->machine.answers == ANSWERS_F16 ? 10 : asker->top;
+	return code;
+}
+
 static int find_order(struct found *found, struct asker *asker, bool one_by_one, struct error *error)
 {
 	struct masks m = {.asker = asker, .one_by_one = one_by_one};
 	bool works;
-	int code = choose_masks(&m, &works, error);
+	int code = choose_masks(&m, found->machine.answers, &works, error);
 
 	if (code != EXIT_OK || !works || asker->child->unsupported)
 		return code;
@@ -156,10 +203,9 @@ static size_t several_slots(const struct tree *tree, size_t slots[SLOTS_MAX + 1]
 			continue;
 		for (size_t child = tree->nodes[node].first; child != TREE_NONE; child = tree->nodes[child].next)
 			has_sum |= !tree_is_leaf(tree, child);
-		if (best == TREE_NONE || has_sum)
+		/* The last: its result is seen as it is. */
+		if (best == TREE_NONE || (has_sum && tree->nodes[node].leaves > tree->nodes[best].leaves))
 			best = node;
-		if (has_sum)
-			break;
 	}
 	if (best == TREE_NONE)
 		return 0;
@@ -226,12 +272,24 @@ static bool put_battery(struct asker *asker, const size_t *slots, size_t n_slots
 {
 	/* The largest of a block format have no choice of scale. */
 	const int most = products_high(asker) - (asker->vary && asker->length > 1 ? 2 * (int)(items_random(&asker->items) % 4) : 0);
-	const int high = most < 20 ? most : 20, low = products_low(asker, false);
-	const int span = high - low < 48 ? high - low : 48, kind = (int)(items_random(&asker->items) % 4);
+	const int high = most < asker->top ? most : asker->top, low = products_low(asker, false);
+	const int span = high - low < 48 ? high - low : 48, kind = (int)(items_random(&asker->items) % 5);
 	const size_t turn = items_random(&asker->items) % n_slots;
-	const double m = kind == 3 ? 1 : random_significand(asker, 0), mw = kind == 3 ? 1 : random_significand(asker, 1);
+	/* 1.5 * 1.5 has an exponent more than its operands. */
+	const bool carries = kind < 2 && turn % 2 == 0;
+	const double m = kind >= 3 ? 1 : carries ? 1.5 : random_significand(asker, 0), mw = kind >= 3 ? 1 : carries ? 1.5 : random_significand(asker, 1);
 	bool made = true;
 
+	if (kind == 4) {
+		/* What is left of one between two that cancel: 2^-t of them, or half as much more. */
+		const uint64_t word = items_random(&asker->items);
+		const int t = 8 + (int)(word % 24) < span ? 8 + (int)(word % 24) : span - 1;
+		const size_t at = n_slots > 2 ? turn % (n_slots - 2) : 0;
+
+		item_clear(asker);
+		return n_slots > 2 && item_put(asker, slots[at], 1, 1, high - 1, false) && item_put(asker, slots[at + 2], -1, 1, high - 1, false) &&
+		       item_put(asker, slots[at + 1], (word & 256 ? 1 : -1) * (word & 512 ? 1 : 1.5), 1, high - 1 - t, false);
+	}
 	item_clear(asker);
 	for (size_t i = 0; i < n_slots; i++) {
 		const size_t slot = slots[(i + turn) % n_slots];
@@ -371,7 +429,7 @@ static void try_results(struct known *known, struct rule *rule, struct rule *now
 	for (int i = 0; i < 3 + BITS_MOST - BITS_LEAST + 1; i++) {
 		const int bits = i < 3 ? likely[i] : BITS_LEAST + i - 3;
 
-		for (int cut = 0; cut < N_CUTS && (i < 3 || (bits != 24 && bits != 14)); cut++)
+		for (int cut = 0; cut < (bits == BITS_BINARY64 ? 1 : N_CUTS) && (i < 3 || (bits != 24 && bits != 14)); cut++)
 			try_terms(known, rule, now, (struct rule){.fraction = fraction, .lowest = LOWEST_NONE, .bits = bits, .result = (enum cut)cut}, b,
 			          machine);
 	}
@@ -423,11 +481,12 @@ static int find_rounded(struct found *found, struct asker *asker, int exponent, 
 	const struct tree *tree = &found->machine.tree;
 	const unsigned bits = asker->side[0].element->significand_bits < 12 ? asker->side[0].element->significand_bits : 12;
 	const double u = ldexp(1, -(int)bits);
-	const int high = products_high(asker) < 20 ? products_high(asker) : 20;
+	const int high = products_high(asker) < asker->top ? products_high(asker) : asker->top;
 	size_t n = 0;
 	float *answers;
 
-	if (asker->length > 1 || asker->side[0].element != asker->side[1].element)
+	/* bf16 has no 2^-149. */
+	if (asker->length > 1 || asker->side[0].element != asker->side[1].element || (exponent == -149 && found->machine.answers != ANSWERS_F32))
 		return EXIT_OK;
 	items_clear(asker);
 	for (size_t leaf = 0; leaf < tree->n_leaves; leaf++) {
@@ -448,19 +507,6 @@ static int find_rounded(struct found *found, struct asker *asker, int exponent, 
 	if (exponent < 0 || found->n_rounded > 0 || 2 * bits + 1 > 24)
 		found->products_seen = ANSWER_YES;
 	found->n_leaves = n;
-	return code;
-}
-
-/* One item's answer. */
-static int ask_one(struct asker *asker, float *answer, struct error *error)
-{
-	float *answers;
-
-	items_clear(asker);
-	item_add(asker);
-	int code = asker_ask(asker, &answers, error);
-	*answer = answers != NULL ? answers[0] : NAN;
-	free(answers);
 	return code;
 }
 
@@ -558,7 +604,7 @@ static int find_inside(struct found *found, struct asker *asker, struct error *e
 	size_t slots[SLOTS_MAX + 1];
 	const size_t n_slots = found->has_several ? several_slots(&found->machine.tree, slots) : pair_slots(&found->machine.tree, slots);
 	for (int i = 0; i < 400 && n_slots > 2; i++) {
-		const int high = products_high(asker) < 20 ? products_high(asker) - 4 : 20;
+		const int high = products_high(asker) < asker->top ? products_high(asker) - 4 : asker->top;
 		const size_t turn = items_random(&asker->items) % n_slots;
 
 		item_clear(asker);
@@ -614,7 +660,9 @@ int find_machine(struct found *found, struct asker *asker, bool one_by_one, stru
 {
 	*found = (struct found){.k = asker->k, .length = asker->length};
 	found->machine.several = found->machine.pair = (struct rule){FRACTION_ALL, CUT_ZERO, MEASURE_OPERANDS, LOWEST_NONE, false, 24, CUT_NEAREST};
-	int code = find_order(found, asker, one_by_one, error);
+	int code = find_answers(found, asker, error);
+	if (code == EXIT_OK && !asker->child->unsupported)
+		code = find_order(found, asker, one_by_one, error);
 	if (code != EXIT_OK || !found->has_order)
 		return code;
 	code = find_rounded(found, asker, 0, error);

@@ -34,7 +34,9 @@ int find_machine(struct found *found, struct asker *asker, bool one_by_one, stru
 /* Compares what was found with answers to the items of the asker. `special` tells which of them have NaN or Inf. */
 int find_equal(struct found *found, struct asker *asker, const float *answers, size_t n_special, struct error *error);
 
-/* 1 and more: all is known, and gives all answers. */
+/* Whether what was found gives all answers but those of NaN and Inf; whether all is known besides; how good it is. */
+bool found_equal(const struct found *found);
+bool found_all(const struct found *found);
 double found_score(const struct found *found);
 void found_free(struct found *found);
 

@@ -29,56 +29,64 @@ static void say(struct line *line, const char *format, ...)
 		line->n = line->n + (size_t)n < sizeof line->text ? line->n + (size_t)n : sizeof line->text - 1;
 }
 
-static void say_order_of(struct line *line, const struct level *level)
+/* The first additions of a step or a chain. */
+static void say_parts(struct line *line, const struct level *level, const char *unit, bool many)
 {
-	const size_t n = level->together > 0 ? level->together : level->period;
-	bool plain = true;
+	const char *s = level->together > 1 || level->n > 1 ? "s" : "";
 
-	for (size_t i = 0; i < n; i++)
-		plain &= level->order[i] == i;
-	if (plain)
+	if (level->together == 0) {
+		say(line, "%s of %zu %s%s", many ? "chains" : "a chain", level->n, unit, s);
+		if (level->period > 1) {
+			say(line, ", in the order");
+			for (size_t i = 0; i < 8 && i < level->n; i++)
+				say(line, " %td", (ptrdiff_t)level->order[i % level->period] + (ptrdiff_t)(i / level->period) * level->distance);
+			say(line, " ...");
+		} else if (level->distance == 1 || level->distance == -1) {
+			say(line, ", %s", level->distance > 0 ? "ascending" : "descending");
+		} else {
+			say(line, ", %td apart", level->distance);
+		}
 		return;
-	say(line, " (");
-	for (size_t i = 0; i < n && i < 12; i++)
-		say(line, "%s%zu", i > 0 ? " " : "", level->order[i]);
-	say(line, "%s)", n > 12 ? " ..." : "");
-}
-
-/* Whether levels i and i + 1 go on halving. */
-static bool goes_on_halving(const struct level *levels, size_t n, size_t i)
-{
-	return i + 1 < n && levels[i].n == 2 && levels[i + 1].n == 2 && levels[i].together == 0 && levels[i + 1].together == 0;
+	}
+	bool together = true;
+	for (size_t i = 0; i < level->together; i++)
+		together &= level->order[i] == i;
+	say(line, "steps of %zu %ss", level->together, unit);
+	for (size_t i = 0; !together && i < level->together && i < 8; i++)
+		say(line, "%s%zu", i > 0 ? " " : " (", level->order[i]);
+	say(line, "%s", together ? "" : level->together > 8 ? " ...)" : ")");
+	if (level->n == 1)
+		return;
+	say(line, " and the sum so far, %zu of them", level->n);
+	if (together && (level->distance == (ptrdiff_t)level->together || level->distance == -(ptrdiff_t)level->together))
+		say(line, ", %s", level->distance > 0 ? "ascending" : "descending");
+	else
+		say(line, ", %td apart", level->distance);
 }
 
 /* The first additions first. */
 static void say_levels(struct line *line, const struct level *levels, size_t n, size_t length)
 {
-	const char *unit = length > 1 ? "block" : "product";
-
-	for (size_t i = n; i-- > 0;) {
+	say_parts(line, &levels[n - 1], length > 1 ? "block" : "product", n > 1);
+	for (size_t i = n - 1; i-- > 0;) {
 		const struct level *level = &levels[i];
-		const bool first = i == n - 1;
 
-		say(line, "%s", first ? "" : "; then ");
-		if (level->together > 0) {
-			say(line, "%zu %s%s at a time", level->together, unit, level->together > 1 ? "s" : "");
-			say_order_of(line, level);
-			if (level->n > 1)
-				say(line, " and the sum so far, %zu times at distance %td", level->n, level->distance);
-			continue;
-		}
-		if (first)
-			say(line, "%s %zu %ss at distance %td, one by one", i > 0 ? "sums of" : "a sum of", level->n, unit, level->distance);
-		else
-			say(line, "%zu sums at distance %td", level->n, level->distance);
-		if (level->period > 1) {
-			say(line, ", within each %zu in the order", level->period);
-			say_order_of(line, level);
-		}
-		/* Pairs of pairs. */
-		if (!first)
-			for (; i > 0 && goes_on_halving(levels, i + 1, i - 1); i--)
+		if (level->sizes[0] != 0) {
+			say(line, "; %zu of these, of", level->n);
+			for (size_t k = 0; k < level->n; k++)
+				say(line, "%s %zu", k > 0 ? "," : "", level->sizes[k] * length);
+			say(line, " products");
+		} else if (level->n == 2) {
+			say(line, "; pairs of these, %td", level->distance);
+			for (; i > 0 && levels[i - 1].n == 2 && levels[i - 1].sizes[0] == 0; i--)
 				say(line, ", %td", levels[i - 1].distance);
+			say(line, " apart");
+		} else {
+			say(line, "; %zu of these, %td apart, added one by one%s", level->n, level->distance < 0 ? -level->distance : level->distance,
+			    level->distance < 0 ? " from the last on" : "");
+			if (level->period > 1)
+				say(line, ", in groups of %zu, the first of which go %zu %zu ...", level->period, level->order[0], level->order[1]);
+		}
 	}
 }
 
@@ -94,7 +102,7 @@ static const char *const measures[N_MEASURES] = {
 static const char *const insides[N_INSIDE] = {
 	[INSIDE_TERMS] = "each product is a term", [INSIDE_ONE] = "the exact sum of its products is one term",
 	[INSIDE_HALVES] = "the exact sum of each half's products is a term", [INSIDE_ROUNDED] = "the exact sum of its products, rounded, is one term",
-	[INSIDE_CHAIN] = "its products are added one by one",
+	[INSIDE_CHAIN] = "its products are added one by one", [INSIDE_OWN_CHAIN] = "its products are a chain from zero, which is added",
 };
 
 static void say_rule(struct line *line, const struct known *known, const struct rule *rule)
@@ -120,6 +128,8 @@ static void say_rule(struct line *line, const struct known *known, const struct 
 	say(line, "%s to %d bits%s", known->result ? cuts[rule->result] : "cut or rounded (not determined)", rule->bits,
 	    known->bits ? "" : " or more");
 }
+
+static const char *const formats[N_ANSWERS] = {[ANSWERS_F32] = "f32", [ANSWERS_BF16] = "bf16", [ANSWERS_F16] = "f16"};
 
 static const char *kept(enum answer answer)
 {
@@ -156,10 +166,12 @@ static void print_found(const struct found *f)
 		printf("- products: %s\n", f->n_rounded == f->n_leaves ? "rounded, then added" : f->n_rounded == 0 ? "not rounded" :
 		       "fused with the addition, but the first of each sum");
 	printf("- subnormals: of A %s, of W %s, results %s\n", kept(f->operands_kept[0]), kept(f->operands_kept[1]), kept(f->results_kept));
+	if (m->answers != ANSWERS_F32)
+		printf("- answers: rounded to %s\n", formats[m->answers]);
 	if (f->overflows != ANSWER_UNKNOWN)
 		printf("- 2^128 - 2^128: %s\n", f->overflows == ANSWER_YES ? "NaN or Inf" : "0");
-	printf("- so described: %zu of %zu dot products equal, and %zu of %zu with NaN or Inf\n", f->n_equal, f->n, f->n_special_equal,
-	       f->n_special);
+	printf("- so described: %zu of %zu dot products equal, and %zu of %zu with NaN or Inf%s\n", f->n_equal, f->n, f->n_special_equal,
+	       f->n_special, found_equal(f) ? "" : ": it sums in another way");
 }
 
 static void print_names(const struct probed *p)
@@ -217,8 +229,12 @@ static json_t *level_facts(const struct level *level, size_t length)
 
 	for (size_t i = 0; i < n; i++)
 		order = facts_append(order, json_integer((json_int_t)(level->order[i] * length)));
-	return json_pack("{s:I, s:I, s:I, s:o}", "parts", (json_int_t)level->n, "distance", (json_int_t)level->distance * (json_int_t)length,
-	                 "at_once", (json_int_t)(level->together > 0 ? level->together : 1), "order", order);
+	json_t *sizes = level->sizes[0] != 0 ? json_array() : json_null();
+
+	for (size_t i = 0; level->sizes[0] != 0 && i < level->n; i++)
+		sizes = facts_append(sizes, json_integer((json_int_t)(level->sizes[i] * length)));
+	return json_pack("{s:I, s:I, s:I, s:o, s:o}", "parts", (json_int_t)level->n, "distance", (json_int_t)level->distance * (json_int_t)length,
+	                 "at_once", (json_int_t)(level->together > 0 ? level->together : 1), "order", order, "sizes", sizes);
 }
 
 static json_t *kept_facts(enum answer answer)
@@ -249,6 +265,7 @@ static json_t *found_facts(const struct probed *p)
 		facts = facts_set(facts, "addition", rule_facts(&f->pair, &f->machine.pair));
 	if (f->length > 1)
 		facts = facts_set(facts, "block", f->inside_known ? json_string(insides[f->machine.inside]) : json_null());
+	facts = facts_set(facts, "answers", json_string(formats[f->machine.answers]));
 	if (f->products_seen == ANSWER_YES && f->n_leaves > 0)
 		facts = facts_set(facts, "rounded_products", json_integer((json_int_t)f->n_rounded));
 	facts = facts_set(facts, "subnormals_kept", json_pack("{s:o, s:o, s:o}", "a", kept_facts(f->operands_kept[0]), "w",

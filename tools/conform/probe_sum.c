@@ -245,14 +245,18 @@ static double run_addition(const struct plan *plan, const struct machine *machin
 			if (value != 0)
 				plan->terms[n++] = sum_term(value);
 		}
-	if (p->length > 1 && machine->inside == INSIDE_CHAIN) {
+	if (p->length > 1 && machine->inside >= INSIDE_CHAIN) {
 		double sum = n > 0 ? plan->terms[0].value : 0;
 
 		if (n > 1)
 			sum = add(machine, rule, plan->terms, n, true, plan->partials);
 		for (size_t i = x->first; i < x->first + x->n; i++)
-			if (plan->inputs[i] < plan->n_leaves)
-				sum = run_chain(plan, machine, rule, p, plan->inputs[i], sum);
+			if (plan->inputs[i] < plan->n_leaves) {
+				const bool own = machine->inside == INSIDE_OWN_CHAIN;
+				const double chain = run_chain(plan, machine, rule, p, plan->inputs[i], own ? 0 : sum);
+
+				sum = own ? add(machine, rule, (const struct term[]){sum_term(sum), sum_term(chain)}, 2, true, plan->partials) : chain;
+			}
 		return sum;
 	}
 	for (size_t i = x->first; i < x->first + x->n; i++)
@@ -270,11 +274,22 @@ static double run_addition(const struct plan *plan, const struct machine *machin
 	return add(machine, rule, plan->terms, n, has_sum, plan->partials);
 }
 
+static double round_answer(double x, enum answers answers)
+{
+	if (answers == ANSWERS_BF16)
+		return round_to(x, 0, 8, CUT_NEAREST);
+	if (answers == ANSWERS_F32 || x == 0 || !isfinite(x))
+		return x;
+	const int exponent = ilogb(x), unit = (exponent > -14 ? exponent : -14) - 10;
+	const double rounded = ldexp(whole(ldexp(x, -unit), 0, CUT_NEAREST), unit);
+	return fabs(rounded) >= 0x1p16 ? copysign(INFINITY, x) : rounded;
+}
+
 float plan_run(const struct plan *plan, const struct machine *machine, const struct products *products)
 {
 	for (size_t i = 0; i < plan->n_additions; i++)
 		plan->results[i] = run_addition(plan, machine, products, &plan->additions[i]);
-	return plan->n_additions > 0 ? (float)plan->results[plan->n_additions - 1] : 0;
+	return plan->n_additions > 0 ? (float)round_answer((double)(float)plan->results[plan->n_additions - 1], machine->answers) : 0;
 }
 
 void plan_free(struct plan *plan)
@@ -302,14 +317,23 @@ static size_t count_children(const struct tree *tree, size_t node, const bool *c
 	return n;
 }
 
-/* The input that stands for a node: a node with one child that counts, which is none of a leaf, passes it on. */
+static size_t add_addition(struct plan *plan, const size_t *inputs, size_t n, bool several)
+{
+	plan->additions[plan->n_additions] = (struct addition){plan->n_inputs, n, several};
+	memcpy(plan->inputs + plan->n_inputs, inputs, n * sizeof *inputs);
+	plan->n_inputs += n;
+	return plan->n_leaves + plan->n_additions++;
+}
+
+/* The input that stands for a node. Nodes that add nothing to a sum may still cut it, and a second one cuts no more. */
 static size_t plan_node(struct plan *plan, const struct machine *machine, size_t node, const bool *counts)
 {
 	const struct tree *tree = &machine->tree;
 	size_t only = TREE_NONE;
+	bool passed[2] = {false, false};
 
-	while (!tree_is_leaf(tree, node) && count_children(tree, node, counts, &only) == 1 && !tree_is_leaf(tree, only))
-		node = only;
+	for (; !tree_is_leaf(tree, node) && count_children(tree, node, counts, &only) == 1 && !tree_is_leaf(tree, only); node = only)
+		passed[tree->nodes[node].several] = true;
 	if (tree_is_leaf(tree, node))
 		return node;
 	size_t n = 0, *inputs = malloc(count_children(tree, node, counts, &only) * sizeof *inputs);
@@ -320,11 +344,12 @@ static size_t plan_node(struct plan *plan, const struct machine *machine, size_t
 			free(inputs);
 			return TREE_NONE;
 		}
-	plan->additions[plan->n_additions] = (struct addition){plan->n_inputs, n, tree->nodes[node].several};
-	memcpy(plan->inputs + plan->n_inputs, inputs, n * sizeof *inputs);
-	plan->n_inputs += n;
+	size_t input = add_addition(plan, inputs, n, tree->nodes[node].several);
+	for (int several = 1; several >= 0; several--)
+		if (passed[several])
+			input = add_addition(plan, &input, 1, several != 0);
 	free(inputs);
-	return tree->n_leaves + plan->n_additions++;
+	return input;
 }
 
 struct plan *plan_make(const struct machine *machine, const size_t *leaves, size_t n)

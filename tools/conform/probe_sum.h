@@ -26,7 +26,10 @@ struct rule {
 };
 
 /* How the products of a block enter the sum. */
-enum inside { INSIDE_TERMS, INSIDE_ONE, INSIDE_HALVES, INSIDE_ROUNDED, INSIDE_CHAIN, N_INSIDE };
+enum inside { INSIDE_TERMS, INSIDE_ONE, INSIDE_HALVES, INSIDE_ROUNDED, INSIDE_CHAIN, INSIDE_OWN_CHAIN, N_INSIDE };
+
+/* What answers are rounded to in the end. */
+enum answers { ANSWERS_F32, ANSWERS_BF16, ANSWERS_F16, N_ANSWERS };
 
 struct machine {
 	struct tree tree;
@@ -35,6 +38,7 @@ struct machine {
 	enum inside inside;
 	bool operands_flushed[2], results_flushed; /* subnormals */
 	bool products_overflow;      /* a product of 2^128 or more is Inf */
+	enum answers answers;
 };
 
 struct factor {

@@ -256,6 +256,18 @@ struct spine {
 	size_t together;      /* children of a part; 1: the part is itself a node */
 };
 
+/* Whether a child is itself a sum of leaves, to which its parent adds another sum. */
+static bool begins_sums(const struct tree *tree, size_t node, size_t most)
+{
+	for (size_t child = tree->nodes[node].first; child != TREE_NONE; child = tree->nodes[child].next)
+		if (child != most && tree_is_leaf(tree, child))
+			return false;
+	size_t n_sums = 0;
+	for (size_t child = tree->nodes[most].first; child != TREE_NONE; child = tree->nodes[child].next)
+		n_sums += !tree_is_leaf(tree, child);
+	return n_sums < 2;
+}
+
 /* The child of most leaves, where a node adds others to it; TREE_NONE: its children are alike, the first parts. */
 static size_t spine_child(const struct tree *tree, size_t node)
 {
@@ -267,7 +279,7 @@ static size_t spine_child(const struct tree *tree, size_t node)
 		if (tree->nodes[child].leaves > tree->nodes[most].leaves)
 			most = child;
 	}
-	return alike ? TREE_NONE : most;
+	return alike || begins_sums(tree, node, most) ? TREE_NONE : most;
 }
 
 /* The children of a node but one, at most `room`; returns how many there are. */
@@ -360,6 +372,30 @@ static bool parts_level(const struct tree *tree, size_t *parts, size_t n, struct
 	return false;
 }
 
+static size_t levels_of(const struct tree *tree, size_t node, struct level levels[LEVELS_MAX]);
+
+/* Parts that follow each other and have the same order, but are not of the same length. */
+static bool ragged_level(const struct tree *tree, const size_t *parts, size_t n, struct level *level)
+{
+	struct level levels[2][LEVELS_MAX];
+	size_t n_levels = 0;
+
+	*level = (struct level){.n = n, .period = 1};
+	for (size_t i = 0; i < n; i++) {
+		if (n > SIZES_MAX || tree_is_leaf(tree, parts[i]) || (i > 0 && tree->nodes[parts[i]].low < tree->nodes[parts[i - 1]].low))
+			return false;
+		const size_t own = levels_of(tree, parts[i], levels[i > 0]);
+		if (own == 0 || (i > 0 && own != n_levels))
+			return false;
+		n_levels = own;
+		for (size_t k = 0; k < own; k++)
+			if (levels[0][k].together != levels[i > 0][k].together || (levels[0][k].distance != levels[i > 0][k].distance && k + 1 == own))
+				return false;
+		level->sizes[i] = tree->nodes[parts[i]].leaves;
+	}
+	return true;
+}
+
 /* Describes one node; *below is what its parts are, TREE_NONE: leaves. */
 static bool find_level(const struct tree *tree, size_t node, size_t *parts, struct level *level, size_t *below)
 {
@@ -391,19 +427,26 @@ static bool find_level(const struct tree *tree, size_t node, size_t *parts, stru
 		parts[i] = added;
 	}
 	memcpy(parts, first, sizeof first);
-	if (!parts_level(tree, parts, n + 2, level))
+	if (!parts_level(tree, parts, n + 2, level) && !ragged_level(tree, parts, n + 2, level))
 		return false;
 	*below = tree_is_leaf(tree, parts[0]) ? TREE_NONE : parts[0];
 	return true;
 }
 
-size_t tree_levels(const struct tree *tree, struct level levels[LEVELS_MAX])
+static size_t levels_of(const struct tree *tree, size_t node, struct level levels[LEVELS_MAX])
 {
-	size_t *parts = malloc((tree->n_leaves + 2) * sizeof *parts), n = 0, node = tree->root;
+	size_t *parts = malloc((tree->n_leaves + 2) * sizeof *parts), n = 0;
 	bool regular = parts != NULL && !tree_is_leaf(tree, node);
 
-	while (regular && node != TREE_NONE && n < LEVELS_MAX)
+	while (regular && node != TREE_NONE && n < LEVELS_MAX) {
+		levels[n] = (struct level){.n = 0};
 		regular = find_level(tree, node, parts, &levels[n++], &node);
+	}
 	free(parts);
 	return regular && node == TREE_NONE ? n : 0;
+}
+
+size_t tree_levels(const struct tree *tree, struct level levels[LEVELS_MAX])
+{
+	return levels_of(tree, tree->root, levels);
 }

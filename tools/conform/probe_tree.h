@@ -36,6 +36,8 @@ void tree_free(struct tree *tree);
 
 bool tree_is_leaf(const struct tree *tree, size_t node);
 
+enum { LEVELS_MAX = 16, SIZES_MAX = 16 };
+
 /* A level of a regular order: n parts, each `distance` leaves after the one before, added to the sum one after the other. */
 struct level {
 	size_t n;
@@ -44,9 +46,8 @@ struct level {
 	bool exact;
 	size_t period;              /* parts go in this order within each `period` of them */
 	size_t order[64];           /* the leaves of the first period, or of the first part of several, from 0 on */
+	size_t sizes[SIZES_MAX];    /* leaves of each part, in ascending order of leaves, if they are not alike, else 0 */
 };
-
-enum { LEVELS_MAX = 16 };
 
 /* Describes the tree, the last addition first. Returns how many levels there are, 0: the order is not regular. */
 size_t tree_levels(const struct tree *tree, struct level levels[LEVELS_MAX]);
