@@ -352,6 +352,10 @@ void mxfp_gemm_ref(const struct mxfp_gemm_ref_job *job)
 {
 	const struct mxfp_format_info *f32 = mxfp_format_get_info(MXFP_FORMAT_F32);
 
+	if (mxfp_mma_is(job->acc)) {
+		mxfp_gemm_mma_ref(job);
+		return;
+	}
 	for (size_t i = 0; i < job->rows; i++)
 		for (size_t j = 0; j < job->cols; j++) {
 			size_t at = i * job->cols + j;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What machines make of products (ref/mma.c), COLS columns of C at a time, in binary64. Nothing that counts is rounded: an element
- * is a binary32, a product of two has at most 24 bits, and cut to a multiple of 2^(E - F) it is an integer below 2^(F + 2) in that
- * unit, of which at most 65 are summed; F is at most MOST_FRACTION. Likewise a term of 16 products of four bits, with scales of four. Exponents
- * are powers of two, whose products are those of the products, so that the largest is found without integers; a zero has 0.
+ * What machines make of products (ref/mma.c), COLS columns of C at a time, in binary64, where nothing that counts is rounded. An
+ * element is a binary32, and a product of two has at most 24 bits. Cut to a multiple of 2^(E - F) it is an integer below 2^(F + 2) in
+ * that unit, and at most 65 are summed; 16 products of four bits with scales of four, one term, are below 2^(F + 11), of which there
+ * are 4. F is at most MOST_FRACTION. Exponents are powers of two: those of products are products, and the largest needs no integers.
+ * A zero has 0.
  *
- * ref/ does what is rare: an instruction's row and columns with a NaN or Inf, and what comments below leave to it.
+ * ref/ does what is rare: the instructions of a row and columns with a NaN or Inf, and what comments below leave to it.
  */
 #include "tier.h"
 
@@ -19,7 +20,7 @@ enum {
 	COLS = LANES / 2,
 	ROWS = MXFP_MMA_ROWS,
 	FEW = 4,    /* rows that are multiplied together; the last ones one by one */
-	SLICE = 32, /* elements that are loaded together; of an instruction that takes more, its own */
+	SLICE = 32, /* elements of K that are loaded together; for an instruction that takes more, its own */
 	TERM = 16,  /* elements with one scale */
 	TERMS = MXFP_MMA_MOST / TERM,
 	CODE_BYTES = 4,
@@ -360,7 +361,7 @@ ALWAYS_INLINE vf64 addend_power(vf64 c)
 	return max_f64((vf64)((vs64)c & F64_INF), power_f64(1 - F32_BIAS));
 }
 
-/* CDNA3: S in units of 1 / factor and c, rounded down and added. */
+/* CDNA3: the sum, in units of most / 2^fraction, and c, each rounded down, added. */
 ALWAYS_INLINE vf64 add_cut(vf64 sum, vf64 most, int fraction, vf64 c)
 {
 	const vf64 all = max_f64(most, addend_power(c)), up = inverse(all, 31);
@@ -369,8 +370,8 @@ ALWAYS_INLINE vf64 add_cut(vf64 sum, vf64 most, int fraction, vf64 c)
 	return (s + floor_f64(c * (up * power_f64(24 - 31))) * power_f64(31 - 24)) * (all * power_f64(-31));
 }
 
-/* A step: c becomes the result of its products and c, as an instruction's addend that is summed. What is `bad` is the
-   reference's: c is Inf, NaN or the result of a step that overflowed, or CDNA3's products may overflow. */
+/* A step: c becomes the result of its products and c. Lanes that are `bad` are the reference's: c is Inf, NaN or the result of a step
+   that overflowed, or a product of CDNA3 may overflow. */
 ALWAYS_INLINE void aligned_step(const struct group *g, size_t step, size_t rows, vf64 c[FEW], vs64 bad[FEW])
 {
 	const struct mxfp_mma *mma = g->p->mma;
@@ -608,7 +609,7 @@ static bool is_known(const struct mxfp_mma *mma, bool blocks)
 		return summed && sliced && !blocks && mma->k == mma->group && mma->order == MXFP_MMA_ASCENDING;
 	if (mma->addend == MXFP_MMA_CUT)
 		return sliced && mma->nearest && mma->k == mma->group && mma->term == 1;
-	return (summed || added) && !mma->nearest && mma->fraction <= MOST_FRACTION && (mma->term == 1 ? sliced : mma->term == TERM);
+	return (summed || added) && !mma->nearest && mma->fraction <= MOST_FRACTION && (mma->term == 1 ? sliced : mma->term == TERM && blocks);
 }
 
 static void pass(const struct mxfp_gemm_ref_job *job, const struct mxfp_mma *mma, size_t k, size_t end, struct mxfp_mma_tile *t)

@@ -18,7 +18,13 @@
 #include "ref.h"
 #include "suite.h"
 
-enum { ROUNDS = 60, MAX_ROWS = 19, MAX_COLS = 80, MAX_K = 150, FEW_K = 5, FIRST = MXFP_ACC_CHAIN + 1, N_MACHINES = MXFP_ACC_TDPBF16PS - MXFP_ACC_CHAIN };
+enum { ROUNDS = 60, MAX_ROWS = 19, MAX_COLS = 80, MAX_K = 150, FEW_K = 5, FIRST = MXFP_ACC_CHAIN + 1 };
+
+enum {
+#define MXFP_ACC(id, value, name, meaning) +1
+	N_MACHINES = -FIRST
+#include "option.def"
+};
 
 #define SMALLEST_NORMAL UINT32_C(0x00800000)
 
@@ -172,7 +178,7 @@ TEST_LOOP(machines_equal_the_reference, N_MACHINES)
 	for (int pair = 0; pair < MXFP_N_FORMATS * MXFP_N_FORMATS; pair++) {
 		const enum mxfp_format a = (enum mxfp_format)(pair / MXFP_N_FORMATS), w = (enum mxfp_format)(pair % MXFP_N_FORMATS);
 
-		for (unsigned i = 0; mxfp_mma_find(acc, a, w) != NULL && i < ROUNDS * equal.rounds; i++)
+		for (unsigned i = 0; mxfp_mma_find(acc, a, w) != NULL && i < suite_share(ROUNDS * equal.rounds); i++)
 			try_product(acc, a, w);
 	}
 }
