@@ -279,19 +279,11 @@ static uint32_t sum(const struct mxfp_gemm_ref_job *job, size_t i, size_t j, uin
 	return c;
 }
 
-/* Sums that a machine makes together, so that elements are decoded fewer times. */
-enum { MMA_ROWS = MXFP_MMA_ROWS, MMA_COLS = 64 };
-
-struct mma_tile {
-	size_t row, rows, col, cols; /* of the job */
-	uint32_t sum[MMA_ROWS][MMA_COLS];
-};
-
-/* Makes of sums and of products [k, end) what the machine does. */
-static void mma_pass(const struct mxfp_gemm_ref_job *job, const struct mxfp_mma *mma, size_t k, size_t end, struct mma_tile *t)
+void mxfp_mma_pass_ref(const struct mxfp_gemm_ref_job *job, const struct mxfp_mma *mma, size_t k, size_t end,
+                       struct mxfp_mma_tile *t)
 {
 	const int fraction = mxfp_mma_fraction(job->a->format) + mxfp_mma_fraction(job->w->format);
-	struct mxfp_mma_operand a[MMA_ROWS][MXFP_MMA_MOST], w[MXFP_MMA_MOST];
+	struct mxfp_mma_operand a[MXFP_MMA_ROWS][MXFP_MMA_MOST], w[MXFP_MMA_MOST];
 
 	for (; k < end; k += mma->k) {
 		for (size_t i = 0; i < t->rows; i++)
@@ -315,7 +307,8 @@ static uint32_t mma_end(const struct mxfp_gemm_ref_job *job, uint32_t c, uint32_
 	return job->psum == MXFP_FORMAT_BF16 ? round_psum(job, c, index, pass) : c;
 }
 
-static void mma_tile(const struct mxfp_gemm_ref_job *job, const struct mxfp_mma *mma, struct mma_tile *t)
+static void mma_tile(const struct mxfp_gemm_ref_job *job, const struct mxfp_mma *mma, mxfp_mma_pass *multiply,
+                     struct mxfp_mma_tile *t)
 {
 	const struct mxfp_format_info *f32 = mxfp_format_get_info(MXFP_FORMAT_F32);
 	uint64_t pass = 0;
@@ -325,7 +318,7 @@ static void mma_tile(const struct mxfp_gemm_ref_job *job, const struct mxfp_mma 
 			t->sum[i][j] = job->pass != MXFP_GEMM_NO_PASSES ? 0 : mxfp_ref_load(f32, job->c, (t->row + i) * job->cols + t->col + j);
 	for (size_t k = 0, end; k < job->a->cols; k = end, pass++) {
 		end = job->a->cols - k < job->pass ? job->a->cols : k + job->pass;
-		mma_pass(job, mma, k, end, t);
+		multiply(job, mma, k, end, t);
 		for (size_t i = 0; i < t->rows; i++)
 			for (size_t j = 0; j < t->cols; j++) {
 				const size_t at = (t->row + i) * job->cols + t->col + j;
@@ -336,18 +329,23 @@ static void mma_tile(const struct mxfp_gemm_ref_job *job, const struct mxfp_mma 
 	}
 }
 
-static void mma_ref(const struct mxfp_gemm_ref_job *job)
+void mxfp_mma_run(const struct mxfp_gemm_ref_job *job, mxfp_mma_pass *pass)
 {
 	const struct mxfp_mma *mma = mxfp_mma_find(job->acc, job->a->format, job->w->format);
-	struct mma_tile t;
+	struct mxfp_mma_tile t;
 
 	for (t.row = 0; t.row < job->rows; t.row += t.rows) {
-		t.rows = job->rows - t.row < MMA_ROWS ? job->rows - t.row : MMA_ROWS;
+		t.rows = job->rows - t.row < MXFP_MMA_ROWS ? job->rows - t.row : MXFP_MMA_ROWS;
 		for (t.col = 0; t.col < job->cols; t.col += t.cols) {
-			t.cols = job->cols - t.col < MMA_COLS ? job->cols - t.col : MMA_COLS;
-			mma_tile(job, mma, &t);
+			t.cols = job->cols - t.col < MXFP_MMA_COLS ? job->cols - t.col : MXFP_MMA_COLS;
+			mma_tile(job, mma, pass, &t);
 		}
 	}
+}
+
+void mxfp_gemm_mma_ref(const struct mxfp_gemm_ref_job *job)
+{
+	mxfp_mma_run(job, mxfp_mma_pass_ref);
 }
 
 void mxfp_gemm_ref(const struct mxfp_gemm_ref_job *job)
@@ -355,7 +353,7 @@ void mxfp_gemm_ref(const struct mxfp_gemm_ref_job *job)
 	const struct mxfp_format_info *f32 = mxfp_format_get_info(MXFP_FORMAT_F32);
 
 	if (mxfp_mma_is(job->acc)) {
-		mma_ref(job);
+		mxfp_gemm_mma_ref(job);
 		return;
 	}
 	for (size_t i = 0; i < job->rows; i++)

@@ -12,6 +12,7 @@ void mxfp_kernels_ref(struct mxfp_kernels *table)
 	table->rotate = mxfp_rotate_ref;
 	table->attend = mxfp_attend_ref;
 	table->gemm_ref = mxfp_gemm_ref;
+	table->gemm_mma = mxfp_gemm_mma_ref;
 	table->gemm_finish = mxfp_gemm_finish_ref;
 	for (int f = 0; f < MXFP_N_FUNCTIONS; f++)
 		table->apply[f] = mxfp_apply_ref;

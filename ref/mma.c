@@ -139,8 +139,7 @@ void mxfp_mma_load(struct mxfp_mma_operand *to, const struct mxfp_mma *mma, cons
 	}
 }
 
-/* Which product is number i. */
-static unsigned place(const struct mxfp_mma *mma, unsigned i)
+unsigned mxfp_mma_place(const struct mxfp_mma *mma, unsigned i)
 {
 	if (mma->order == MXFP_MMA_SWAPPED)
 		return i ^ 1;
@@ -261,11 +260,11 @@ static void find_terms(struct terms *t, const struct mxfp_mma *mma, const struct
 	t->n = 0;
 	t->most = mma->lowest;
 	for (unsigned i = step * mma->group; i < (step + 1U) * mma->group; i += mma->term) {
-		const unsigned first = place(mma, i);
+		const unsigned first = mxfp_mma_place(mma, i);
 		int64_t value = 0;
 
 		for (unsigned j = 0; j < mma->term; j++) {
-			const unsigned at = place(mma, i + j);
+			const unsigned at = mxfp_mma_place(mma, i + j);
 
 			value += (int64_t)a[at].significand * w[at].significand;
 		}
@@ -393,7 +392,7 @@ static uint32_t rounded_sum(const struct mxfp_mma *mma, const struct mxfp_mma_op
 	if (mma->addend == MXFP_MMA_SUMMED)
 		sum[0] = c;
 	for (unsigned i = 0; i < mma->k; i++)
-		sum[i % mma->lanes] = multiply_add(mma, a[place(mma, i)].x, w[place(mma, i)].x, sum[i % mma->lanes]);
+		sum[i % mma->lanes] = multiply_add(mma, a[mxfp_mma_place(mma, i)].x, w[mxfp_mma_place(mma, i)].x, sum[i % mma->lanes]);
 	for (unsigned n = mma->lanes; n > 1; n /= 2)
 		for (unsigned i = 0; i < n / 2; i++)
 			sum[i] = multiply_add(mma, sum[2 * i], ONE, sum[2 * i + 1]);

@@ -47,7 +47,7 @@ struct mxfp_mma {
 	uint32_t nan;       /* what every NaN becomes */
 };
 
-enum { MXFP_MMA_MOST = 64, MXFP_MMA_ALL = 255, MXFP_MMA_ROWS = 8 }; /* the last: of A, that are multiplied together */
+enum { MXFP_MMA_MOST = 64, MXFP_MMA_ALL = 255 };
 
 /* An element of A or W with the scale of its block: significand * 2^(exponent - fraction bits). */
 struct mxfp_mma_operand {
@@ -65,6 +65,9 @@ bool mxfp_mma_is(enum mxfp_acc acc);
 /* Returns the machine of that name for these formats of A and W, or NULL: it takes no such pair. */
 const struct mxfp_mma *mxfp_mma_find(enum mxfp_acc acc, enum mxfp_format a, enum mxfp_format w);
 
+/* Which of an instruction's products is number i of its sum. */
+unsigned mxfp_mma_place(const struct mxfp_mma *mma, unsigned i);
+
 /* Loads elements [k, k + n) of a row, and zeros behind the last of the row. k is a multiple of n, n of 16. */
 void mxfp_mma_load(struct mxfp_mma_operand *to, const struct mxfp_mma *mma, const struct mxfp_matrix *matrix,
                        size_t row, size_t k, size_t n);
@@ -72,5 +75,22 @@ void mxfp_mma_load(struct mxfp_mma_operand *to, const struct mxfp_mma *mma, cons
 /* Returns what one instruction makes of mma->k products and c; fraction is that of A and of W together. */
 uint32_t mxfp_mma_sum(const struct mxfp_mma *mma, const struct mxfp_mma_operand *a,
                           const struct mxfp_mma_operand *w, int fraction, uint32_t c);
+
+/* gemm.c: sums that are made together, so that elements are decoded fewer times. */
+enum { MXFP_MMA_ROWS = 8, MXFP_MMA_COLS = 64 };
+
+struct mxfp_mma_tile {
+	size_t row, rows, col, cols; /* of the job */
+	uint32_t sum[MXFP_MMA_ROWS][MXFP_MMA_COLS];
+};
+
+/* Makes of the sums of a tile and of products [k, end) what the machine does. */
+typedef void mxfp_mma_pass(const struct mxfp_gemm_ref_job *job, const struct mxfp_mma *mma, size_t k, size_t end,
+                           struct mxfp_mma_tile *t);
+
+mxfp_mma_pass mxfp_mma_pass_ref;
+
+/* Does a job whose acc is a machine; `pass` multiplies. */
+void mxfp_mma_run(const struct mxfp_gemm_ref_job *job, mxfp_mma_pass *pass);
 
 #endif

@@ -31,6 +31,7 @@ void mxfp_combine_ref(const struct mxfp_combine_job *job);
 void mxfp_rotate_ref(const struct mxfp_rotate_job *job);
 void mxfp_attend_ref(const struct mxfp_attend_job *job);
 void mxfp_gemm_ref(const struct mxfp_gemm_ref_job *job);
+void mxfp_gemm_mma_ref(const struct mxfp_gemm_ref_job *job);
 void mxfp_gemm_finish_ref(const struct mxfp_gemm_finish_job *job);
 void mxfp_reduce_ref(const struct mxfp_reduce_job *job);
 

@@ -7,6 +7,7 @@
 #include "bits.h"
 #include "blocks.h"
 #include "f32.h"
+#include "mma.h"
 
 enum {
 	SEGMENT = MXFP_GEMM_MOST_COLS, /* numbers rounded to psum at once: a row of a tile */
@@ -479,7 +480,7 @@ static void run_reference(const struct tile *t)
 		.c = t->area->tile,
 	};
 
-	t->call->kernels->gemm_ref(&job);
+	(mxfp_mma_is(p->acc) ? t->call->kernels->gemm_mma : t->call->kernels->gemm_ref)(&job);
 }
 
 void mxfp_gemm_tile(const struct mxfp_gemm_call *call, const struct mxfp_gemm_unit *unit, size_t tile,

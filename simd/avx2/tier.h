@@ -55,6 +55,12 @@ ALWAYS_INLINE bool any(vs32 mask)
 	return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
 }
 
+/* Toward zero. */
+ALWAYS_INLINE vf64 truncate_f64(vf64 v)
+{
+	return (vf64)_mm256_round_pd((__m256d)v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+}
+
 /* Loads LANES / 2 numbers and widens them. */
 ALWAYS_INLINE vf64 widen_f32(const void *at)
 {

@@ -27,6 +27,7 @@ void TIER(kernels)(struct mxfp_kernels *table)
 	table->rotate = TIER(rotate);
 	table->attend = TIER(attend);
 	table->gemm_finish = TIER(gemm_finish);
+	table->gemm_mma = TIER(gemm_mma);
 	for (int f = 0; f < MXFP_N_FUNCTIONS; f++)
 		table->apply[f] = TIER(apply);
 	table->reduce = TIER(reduce);

@@ -40,6 +40,12 @@ ALWAYS_INLINE bool any(vs32 mask)
 	return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
 }
 
+/* Toward zero. */
+ALWAYS_INLINE vf64 truncate_f64(vf64 v)
+{
+	return (vf64)_mm512_roundscale_pd((__m512d)v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+}
+
 /* Loads LANES / 2 numbers and widens them. */
 ALWAYS_INLINE vf64 widen_f32(const void *at)
 {

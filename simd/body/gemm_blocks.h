@@ -184,18 +184,6 @@ static inline bool codes_are_ordinary(const struct blocks_head *a, const struct 
 	return scales_are_ordinary(a, w) && w->greatest_scale < F32_INF;
 }
 
-/* a + b rounded to odd: a second rounding, to fewer bits, gives what rounding the exact sum would give. */
-ALWAYS_INLINE vf64 add_to_odd(vf64 a, vf64 b)
-{
-	vf64 sum = a + b, b_part = sum - a, rest = (a - (sum - b_part)) + (b - b_part);
-	vs64 bits = (vs64)sum, even = (bits & 1) - 1, negative = sum < 0;
-	/* Whether the error points away from zero or toward it: neither if it is 0, or NaN because the sum is Inf. */
-	vs64 away = (negative & (rest < 0)) | (~negative & (rest > 0));
-	vs64 toward = (negative & (rest > 0)) | (~negative & (rest < 0));
-
-	return (vf64)(bits - (away & even) + (toward & even));
-}
-
 /* p = fl32(p + t * a_scale * w_scale) for LANES columns, rounded once. */
 static inline void add_scaled(float *p, const float *t, float a_scale, const uint8_t *w_scales)
 {

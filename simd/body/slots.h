@@ -22,6 +22,7 @@ mxfp_convert_kernel TIER(relay);
 mxfp_convert_kernel TIER(widen);
 mxfp_dequantize_kernel TIER(dequantize);
 mxfp_gemm_finish_kernel TIER(gemm_finish);
+mxfp_gemm_ref_kernel TIER(gemm_mma);
 mxfp_prune_kernel TIER(prune);
 mxfp_prune_kernel TIER(prune_vectors);
 mxfp_quantize_kernel TIER(quantize_mx);

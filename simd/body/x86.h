@@ -80,6 +80,12 @@ ALWAYS_INLINE vf64 fma_f64(vf64 a, vf64 b, vf64 c)
 	return (vf64)MM(fmadd_pd)((MM_F64)a, (MM_F64)b, (MM_F64)c);
 }
 
+/* Neither is NaN. */
+ALWAYS_INLINE vf64 max_f64(vf64 a, vf64 b)
+{
+	return (vf64)MM(max_pd)((MM_F64)a, (MM_F64)b);
+}
+
 /* The first half of store_interleaved(): quarter[i] holds lane i of every 128-bit part, its four words in order. */
 ALWAYS_INLINE void interleave_quarters(MM_INT quarter[4], const vu32 word[4])
 {

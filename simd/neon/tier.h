@@ -79,6 +79,18 @@ ALWAYS_INLINE vf64 fma_f64(vf64 a, vf64 b, vf64 c)
 	return (vf64)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
 }
 
+/* Neither is NaN. */
+ALWAYS_INLINE vf64 max_f64(vf64 a, vf64 b)
+{
+	return (vf64)vmaxq_f64((float64x2_t)a, (float64x2_t)b);
+}
+
+/* Toward zero. */
+ALWAYS_INLINE vf64 truncate_f64(vf64 v)
+{
+	return (vf64)vrndq_f64((float64x2_t)v);
+}
+
 /* Loads LANES / 2 numbers and widens them. */
 ALWAYS_INLINE vf64 widen_f32(const void *at)
 {

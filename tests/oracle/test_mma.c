@@ -207,6 +207,7 @@ static const struct by_hand sums[] = {
 	/* Arm: one rounding, ties to even; with the products in pairs or cut it would be 64. 04 is 2^-14 in e5m2, 01 2^-16. */
 	{"64 + 2^-18", MXFP_ACC_FMMLA, E5M2, {{1, 0x2C, 0x04}}, {0}, 0x42800000, 0x42800000},
 	{"64 + 2^-18 + 2^-32", MXFP_ACC_FMMLA, E5M2, {{1, 0x2C, 0x04}, {1, 1, 1}}, {0}, 0x42800000, 0x42800001},
+	{"2^56 + 2^32 + 2^-32", MXFP_ACC_FMMLA, E5M2, {{4, 0x78, 0x78}, {1, 1, 1}}, {0}, 0x5B800000, 0x5B800001},
 	{"2^-149 with products of 0", MXFP_ACC_FMMLA, E5M2, {{1, 0x2C, 0}}, {0}, 1, 1},
 	{"-57344^2 * 8 + FLT_MAX", MXFP_ACC_FMMLA, E5M2, {{8, 0xFB, 0x7B}}, {0}, 0x7F7FFFFF, 0x7F7FFFFF},
 	/* SDM: VDPBF16PS adds the odd product, then the even one; TDPBF16PS the sum of both chains. 4B80 is 2^24. */
