@@ -370,8 +370,8 @@ ALWAYS_INLINE vf64 add_cut(vf64 sum, vf64 most, int fraction, vf64 c)
 	return (s + floor_f64(c * (up * power_f64(24 - 31))) * power_f64(31 - 24)) * (all * power_f64(-31));
 }
 
-/* A step: c becomes the result of its products and c. Lanes that are `bad` are the reference's: c is Inf, NaN or the result of a step
-   that overflowed, or a product of CDNA3 may overflow. */
+/* A step: c becomes the result of its products and c; NaN and Inf stay what they are. Lanes that are `bad` are the reference's: an
+   earlier step overflowed, or a product of CDNA3 may. */
 ALWAYS_INLINE void aligned_step(const struct group *g, size_t step, size_t rows, vf64 c[FEW], vs64 bad[FEW])
 {
 	const struct mxfp_mma *mma = g->p->mma;
@@ -382,7 +382,8 @@ ALWAYS_INLINE void aligned_step(const struct group *g, size_t step, size_t rows,
 	find_most(g, order, rows, most);
 #pragma GCC unroll 4
 	for (size_t r = 0; r < rows; r++) {
-		bad[r] |= magnitude_f64(c[r]) >= (int64_t)f64_power(F32_BIAS + 1);
+		if (step > 0)
+			bad[r] |= magnitude_f64(c[r]) >= (int64_t)f64_power(F32_BIAS + 1);
 		most[r] = max_f64(most[r], power_f64(g->p->lowest));
 		if (cdna3)
 			bad[r] |= most[r] >= power_f64(126);
@@ -433,7 +434,7 @@ ALWAYS_INLINE void exact_step(const struct group *g, size_t rows, vf64 c[FEW], v
 	for (size_t r = 0; r < rows; r++) {
 		const struct two_sum low = two_sum(rest[r], c[r]), high = two_sum(whole[r], low.sum);
 
-		bad[r] |= magnitude_f64(c[r]) >= F64_INF;
+		bad[r] |= magnitude_f64(c[r]) == F64_INF; /* whose error would be NaN */
 		c[r] = add_to_odd(high.sum, high.error + low.error);
 	}
 }
@@ -467,7 +468,7 @@ ALWAYS_INLINE unsigned sum_aligned(const struct group *g, size_t rows, uint32_t 
 	for (size_t r = 0; r < rows; r++) {
 		c[r] = widen_f32(sums[r]);
 		d[r] = added ? (vf64){0} : c[r];
-		bad[r] = magnitude_f64(c[r]) >= F64_INF;
+		bad[r] = (vs64){0};
 	}
 	aligned(g, rows, d, bad);
 #pragma GCC unroll 4
@@ -551,7 +552,7 @@ ALWAYS_INLINE unsigned sum_rounded(const struct group *g, size_t rows, uint32_t 
 	return left;
 }
 
-/* An instruction at element k of row `row` of the tile and of the columns from `col` on. */
+/* An instruction at element k of row `row` of the tile and of the columns from `col` on. A NaN stays one. */
 static NOINLINE void sum_by_reference(const struct pass *p, size_t row, size_t col, size_t k)
 {
 	const size_t cols = p->tile->cols - col < COLS ? p->tile->cols - col : COLS;
@@ -560,6 +561,8 @@ static NOINLINE void sum_by_reference(const struct pass *p, size_t row, size_t c
 
 	mxfp_mma_load(a, p->mma, p->job->a, p->job->row + p->tile->row + row, k, p->mma->k);
 	for (size_t i = 0; i < cols; i++) {
+		if (mxfp_f32_is_nan(sums[i]))
+			continue;
 		mxfp_mma_load(w, p->mma, p->job->w, p->job->col + p->tile->col + col + i, k, p->mma->k);
 		sums[i] = mxfp_mma_sum(p->mma, a, w, p->fraction, sums[i]);
 	}
