@@ -364,7 +364,7 @@ def inverse_root(v):
 def exponentials(x):
     """What softmax and log-softmax begin with: differences from the largest, their exponentials, and the sum of these."""
     d = [fl32(v - max(x)) for v in x]
-    e = [nearest(decimal.Decimal(v).exp()) if v else 1.0 for v in d]
+    e = [1.0 if v == 0 else nearest(decimal.Decimal(v).exp()) if v > -200 else 0.0 for v in d]
     return d, e, lane_sum(e)
 
 
