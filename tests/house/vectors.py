@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT
 """
 Checks conformance/vectors, for test_conform_vectors.sh, without code of the library's: the tables are those of the files; packing,
-pruning and sums of products by integers; casts and values against what other packages returned, tests/vectors.
-vectors.py SOURCE
+pruning and products by integers, rows and attention by binary64 and decimal numbers, all as doc/numerics.md has them; casts and
+values against what other packages returned, tests/vectors. vectors.py SOURCE
 """
+import decimal
+import fractions
 import json
+import math
 import pathlib
+import struct
 import sys
 
 source = pathlib.Path(sys.argv[1])
@@ -267,9 +271,7 @@ def by_machine(acc, a, terms, k):
     return c
 
 
-def by_pass(x, y, pass_k):
-    """chain: fused multiply-adds of decoded numbers."""
-    u, v = ([f32(shifted(n * s, e)) for n, _, (s, e) in side] for side in (x, y))
+def chain(u, v, pass_k):
     total = 0
     for start in range(0, len(u), pass_k):
         p = 0
@@ -277,6 +279,11 @@ def by_pass(x, y, pass_k):
             p = f32((b * c >> UNIT) + p)
         total = f32(total + p)
     return total
+
+
+def by_pass(x, y, pass_k):
+    """chain: fused multiply-adds of decoded numbers."""
+    return chain(*([f32(shifted(n * s, e)) for n, _, (s, e) in side] for side in (x, y)), pass_k)
 
 
 def exactly(x, y, length):
@@ -319,6 +326,99 @@ def check_dot(name, items):
 
 
 summed = {}
+
+
+# Rows, in Python's floats: sums, differences, products and quotients of binary32 are right if binary64's are rounded once more.
+def number(bits):
+    return struct.unpack("<f", struct.pack("<I", bits))[0]
+
+
+def bits_of(x):
+    return struct.unpack("<I", struct.pack("<f", x))[0]
+
+
+def fl32(x):
+    return number(bits_of(x))
+
+
+def nearest(x):
+    """The binary32 nearest to a fraction or decimal that is no tie."""
+    x = fractions.Fraction(x)
+    return math.ldexp(f32((x.numerator << UNIT) // x.denominator) >> (UNIT - 149), -149)
+
+
+def lane_sum(x):
+    lanes = [0.0] * 16
+    for i, v in enumerate(x):
+        lanes[i % 16] += v
+    for distance in (8, 4, 2, 1):
+        for lane in range(distance):
+            lanes[lane] += lanes[lane + distance]
+    return lanes[0]
+
+
+def inverse_root(v):
+    return nearest(1 / decimal.Decimal(v).sqrt())
+
+
+def exponentials(x):
+    """What softmax and log-softmax begin with: differences from the largest, their exponentials, and the sum of these."""
+    d = [fl32(v - max(x)) for v in x]
+    e = [1.0 if v == 0 else nearest(decimal.Decimal(v).exp()) if v > -200 else 0.0 for v in d]
+    return d, e, lane_sum(e)
+
+
+def softmax(x):
+    _, e, total = exponentials(x)
+    r = nearest(1 / fractions.Fraction(total))
+    return [fl32(v * r) for v in e]
+
+
+def log_softmax(x):
+    d, _, total = exponentials(x)
+    log = nearest_signed(decimal.Decimal(fl32(total)).ln())
+    return [fl32(v - log) for v in d]
+
+
+def nearest_signed(x):
+    return -nearest(-x) if x < 0 else nearest(x)
+
+
+def rms_norm(x):
+    r = inverse_root(lane_sum([v * v for v in x]) / len(x) + 2**-20)
+    return [fl32(v * r) for v in x]
+
+
+def layer_norm(x):
+    mean = lane_sum(x) / len(x)
+    d = [fl32(v - mean) for v in x]
+    r = inverse_root(lane_sum([v * v for v in d]) / len(x) + 2**-20)
+    return [fl32(v * r) for v in d]
+
+
+rows = {"sum": lambda x: [fl32(lane_sum(x))], "mean": lambda x: [fl32(lane_sum(x) / len(x))],
+        "square-sum": lambda x: [fl32(lane_sum([v * v for v in x]))], "max": lambda x: [max(x, key=lambda v: (v, math.copysign(1, v)))],
+        "softmax": softmax, "log-softmax": log_softmax, "rms-norm": rms_norm, "layer-norm": layer_norm}
+
+
+def check_rows(name, items):
+    for i, (class_, words, results) in enumerate(items):
+        for operation, wanted in results.items():
+            if class_ != "row with NaN or Inf":
+                got = [bits_of(v) for v in rows[operation]([number(word) for word in words])]
+                expect(f"{name} item {i}, {operation}", [int(word, 16) for word in wanted], got)
+
+
+def check_attention(name, items):
+    cols, keys = map(int, name.removesuffix(".hex").split("_")[1:])
+    for i, (_, words, results) in enumerate(items):
+        n = [of_f32(word) for word in words]
+        q, k, v = n[:cols], n[cols : cols + keys * cols], n[cols + keys * cols :]
+        scores = [chain(q, k[j * cols : (j + 1) * cols], 128) for j in range(keys)]
+        weights = softmax([fl32(math.ldexp(s >> (UNIT - 149), -149) / 4) for s in scores])
+        w = [of_f32(bits_of(x)) for x in weights]
+        got = [chain(w, v[c::cols], 128) for c in range(cols)]
+        expect(f"{name} item {i}", [of_f32(int(word, 16)) for word in results["result"]], got)
 
 
 def check_order(name, items):
@@ -370,6 +470,7 @@ def check_packages():
     expect("results of packages", n > 10_000, True)
 
 
+decimal.getcontext().prec = 40
 check_tables()
 for name, (_, _, items) in files.items():
     if name.startswith("dot"):
@@ -378,6 +479,10 @@ for name, (_, _, items) in files.items():
         check_order(name, items)
     elif name.startswith("prune"):
         check_prune(name, items)
+    elif name.startswith("row"):
+        check_rows(name, items)
+    elif name.startswith("attention"):
+        check_attention(name, items)
 check_packages()
 print(f"{compared} comparisons, {len(failures)} failures")
 sys.exit("\n".join(failures) if failures else 0)

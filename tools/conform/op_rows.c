@@ -37,7 +37,15 @@ static void row_items(const struct question *q, struct items *items)
 		uint8_t item[COLS_MAX * 4];
 
 		for (size_t i = 0; i < q->cols; i++)
-			store_f32(item + 4 * i, k == 0 ? 0 : k == 1 ? F32_SIGN : number_random(items, 0, k % 4 == 2 ? 20 : 3));
+			store_f32(item + 4 * i, k == 0 ? 0 : k == 1 || (k == 2 && i % 2 == 0) ? F32_SIGN : k == 2 ? 0 :
+			                        number_random(items, 0, k % 4 == 2 ? 20 : 3));
+		/* Large numbers that cancel, so that the order of a sum is seen. */
+		for (int pair = 0; pair < 3 && k % 8 == 1 && k > 1; pair++) {
+			const uint32_t x = number_random(items, 52, 4);
+
+			store_f32(item + 4 * (items_random(items) % q->cols), x);
+			store_f32(item + 4 * (items_random(items) % q->cols), x ^ F32_SIGN);
+		}
 		if (k % 16 == 5)
 			store_f32(item + 4 * (k % q->cols), special[k / 16 % 3]);
 		for (size_t i = 0; i < q->cols && k % 16 == 6; i++)
@@ -86,7 +94,7 @@ static void row_answer(const struct question *q, const struct way *way, const ui
 
 static const char *row_class(const struct question *q, const uint8_t *in, const uint8_t *expected)
 {
-	bool odd = false, zeros = true, tiny = true;
+	bool odd = false, zeros = true, tiny = true, large = false;
 
 	(void)expected;
 	for (size_t i = 0; i < q->in_bytes; i += 4) {
@@ -94,9 +102,10 @@ static const char *row_class(const struct question *q, const uint8_t *in, const 
 
 		odd |= m >= F32_INF;
 		zeros &= m == 0;
+		large |= m >> 23 >= 127 + 40;
 		tiny &= (m & F32_INF) == 0;
 	}
-	return odd ? "row with NaN or Inf" : zeros ? "row of zeros" : tiny ? "row of subnormals" : "row";
+	return odd ? "row with NaN or Inf" : zeros ? "row of zeros" : tiny ? "row of subnormals" : large ? "row with large numbers" : "row";
 }
 
 const struct operation operation_row = {row_question, N_ROWS * N_LENGTHS, row_items, row_answer, row_class, f32_results_same};
