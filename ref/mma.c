@@ -116,6 +116,9 @@ static uint32_t load_number(const struct mxfp_mma *mma, const struct mxfp_matrix
 	return info->bits == 8 ? decode(mma, info, ((const uint8_t *)matrix->data)[i]) : mxfp_ref_load(info, matrix->data, i);
 }
 
+/* The exponent of a zero in a term: below every machine's lowest, beside whatever else. */
+enum { NOTHING = -512 };
+
 /* Multiplies an element by the scale of its block. */
 static void scale(struct mxfp_mma_operand *o, const struct mxfp_mma *mma, const struct mxfp_format_info *info, uint8_t code)
 {
@@ -131,7 +134,7 @@ static void scale(struct mxfp_mma_operand *o, const struct mxfp_mma *mma, const 
 		split(&s, x, (int)format->significand_bits, least_of(format));
 	if (mma->term > 1) { /* the exponents of elements, 0 to 2, are no exponents for alignment */
 		o->significand *= 1 << o->exponent;
-		o->exponent = s.significand != 0 ? 0 : -126;
+		o->exponent = s.significand != 0 ? 0 : NOTHING;
 	}
 	o->significand *= s.significand;
 	o->exponent += s.exponent;
@@ -145,6 +148,8 @@ void mxfp_mma_load(struct mxfp_mma_operand *to, const struct mxfp_mma *mma, cons
 	uint8_t codes[MXFP_MMA_MOST];
 
 	memset(to, 0, n * sizeof *to);
+	for (size_t i = end; i < n; i++)
+		to[i].exponent = NOTHING;
 	if (info->kind != MXFP_KIND_BLOCK) {
 		for (size_t i = 0; i < end; i++)
 			load_element(&to[i], mma, element, load_number(mma, matrix, matrix->transposed ? (k + i) * matrix->stride + row

@@ -69,7 +69,7 @@ const struct mxfp_mma *mxfp_mma_find(enum mxfp_acc acc, enum mxfp_format a, enum
 /* Which of an instruction's products is number i of its sum. */
 unsigned mxfp_mma_place(const struct mxfp_mma *mma, unsigned i);
 
-/* Loads elements [k, k + n) of a row, and zeros behind the last of the row. k is a multiple of n, n of 16. */
+/* Loads elements [k, k + n) of a row, and behind the last of the row zeros that count for no exponent. k is a multiple of n, n of 16. */
 void mxfp_mma_load(struct mxfp_mma_operand *to, const struct mxfp_mma *mma, const struct mxfp_matrix *matrix,
                        size_t row, size_t k, size_t n);
 

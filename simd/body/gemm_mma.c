@@ -166,8 +166,8 @@ ALWAYS_INLINE vu32 power_of(vu32 x, uint32_t least)
 	return max_u32(x & F32_INF, splat(least)) & (vu32)((x & ~F32_SIGN) != 0);
 }
 
-/* Scales of blocks by terms; behind a row's last element they are 1. Returns whether one is NaN. An NVFP4 scale that is 0 has an
-   exponent in ref/, so low that no bit of C depends on it. */
+/* Scales of blocks by terms; behind a row's last element they are the least, as that of an NVFP4 scale of 0 so low that no bit of C
+   depends on it. Returns whether one is NaN. */
 static bool load_scales(const struct part *p, size_t terms, struct scales *s)
 {
 	const struct mxfp_format_info *scale = mxfp_format_get_info(p->info->scale);
@@ -177,7 +177,7 @@ static bool load_scales(const struct part *p, size_t terms, struct scales *s)
 	bool special = false;
 	struct decoder decoder;
 
-	memset(codes, scale->bias << scale->significand_bits, sizeof codes);
+	memset(codes, 0, sizeof codes);
 	for (size_t i = 0; i < terms * ROWS; i++)
 		if (i % ROWS < p->rows && i / ROWS * TERM < p->k)
 			codes[i] = ((const uint8_t *)p->matrix->scales)[(p->row + i % ROWS) * p->matrix->scales_stride +
