@@ -38,6 +38,14 @@ static int run(int argc, char **argv, struct error *error)
 	const enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &conform.command, error);
 	if (parsed != PARSED_RUN)
 		return parsed_code(parsed);
+	const struct option_use uses[] = {
+		{"like", !conform.probe, "for questions that the contract answers"},
+		{"products", conform.probe, "for --probe"},
+		{.name = NULL},
+	};
+	const int code = options_check_used(uses, error);
+	if (code != EXIT_OK)
+		return code;
 	if (conform.timeout == 0 || conform.timeout > 86400)
 		return fail(error, EXIT_USAGE, "conform: --timeout is from 1 to 86400 seconds");
 	return conform.probe ? probe_run(&conform, error) : conform_run(&conform, error);
