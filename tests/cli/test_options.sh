@@ -259,7 +259,9 @@ bench alone: in=l2 | --op gemm --shape 64x64x64
 bench alone: all | --op gemm
 bench every: quick json op format tier threads
 info every: json
-conform every: only like quick seed timeout json
+conform alone: like=torch | true --probe
+conform alone: products=64 | true
+conform every: only probe quick seed timeout json
 completion every:
 transform every: allow-unknown
 calibrate every: allow-unknown

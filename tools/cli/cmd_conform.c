@@ -27,7 +27,7 @@ static int run(int argc, char **argv, struct error *error)
 		{"only", 0, OPTION_LIST, "WORDS", "ask only questions that begin so, such as 'cast e4m3'; may be repeated", &only},
 		{"like", 0, OPTION_STRING, "NAME", "ask only what this package or standard is known to do", &conform.profile},
 		{"probe", 0, OPTION_FLAG, NULL, "find out how products are summed; --only names a pair: 'bf16 bf16'", &conform.probe},
-		{"products", 0, OPTION_UNSIGNED, "N", "how many a dot product of --probe has [1024]", &conform.products},
+		{"products", 0, OPTION_UNSIGNED, "N", "how many a dot product of --probe has", &conform.products},
 		{"quick", 0, OPTION_FLAG, NULL, "ask with fewer inputs: all edges, less at random", &conform.quick},
 		{"seed", 0, OPTION_UNSIGNED, "N", "seed of random inputs", &conform.seed},
 		{"timeout", 0, OPTION_UNSIGNED, "SECONDS", "how long an answer may take", &conform.timeout},
@@ -38,6 +38,14 @@ static int run(int argc, char **argv, struct error *error)
 	const enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &conform.command, error);
 	if (parsed != PARSED_RUN)
 		return parsed_code(parsed);
+	const struct option_use uses[] = {
+		{"like", !conform.probe, "for questions that the contract answers"},
+		{"products", conform.probe, "for --probe"},
+		{.name = NULL},
+	};
+	const int code = options_check_used(uses, error);
+	if (code != EXIT_OK)
+		return code;
 	if (conform.timeout == 0 || conform.timeout > 86400)
 		return fail(error, EXIT_USAGE, "conform: --timeout is from 1 to 86400 seconds");
 	return conform.probe ? probe_run(&conform, error) : conform_run(&conform, error);

@@ -42,14 +42,41 @@ static int add_random(struct asker *asker, const struct conform_options *options
 	return asker_ask(asker, answers, error);
 }
 
+static uint32_t rounded(uint32_t x, const struct mxfp_format_info *f)
+{
+	return f->format == MXFP_FORMAT_F32 ? x : code_decode(f, number_encode(f, x, MXFP_ROUND_RNE, MXFP_OVERFLOW_OVF));
+}
+
+static bool same(uint32_t x, uint32_t y)
+{
+	return x == y || (f32_is_nan(x) && f32_is_nan(y));
+}
+
+/* The format that all answers are numbers of: bf16, f16 or f32. */
+static const struct mxfp_format_info *format_of(const float *answers, size_t n)
+{
+	static const enum mxfp_format formats[] = {MXFP_FORMAT_BF16, MXFP_FORMAT_F16};
+
+	for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
+		const struct mxfp_format_info *info = mxfp_format_get_info(formats[f]);
+		size_t i = 0;
+
+		while (i < n && same(rounded(f32_bits(answers[i]), info), f32_bits(answers[i])))
+			i++;
+		if (i == n)
+			return info;
+	}
+	return mxfp_format_get_info(MXFP_FORMAT_F32);
+}
+
 /* Whether the reference gives all answers so. */
-static bool is_named(const struct asker *asker, const float *answers, int acc, unsigned pass)
+static bool is_named(const struct asker *asker, const float *answers, const struct mxfp_format_info *format, int acc, unsigned pass)
 {
 	for (size_t i = 0; i < asker->items.n; i++) {
-		uint32_t c, got = f32_bits(answers[i]);
+		uint32_t c;
 
 		if (!dot_item(&c, &asker->q, asker->items.bytes + i * asker->q.in_bytes, (enum mxfp_acc)acc, pass) ||
-		    (c != got && !(f32_is_nan(c) && f32_is_nan(got))))
+		    !same(rounded(c, format), f32_bits(answers[i])))
 			return false;
 	}
 	return asker->items.n > 0;
@@ -58,14 +85,16 @@ static bool is_named(const struct asker *asker, const float *answers, int acc, u
 static void find_names(struct probed *probed, const struct asker *asker, const float *answers)
 {
 	static const unsigned passes[] = {0, 128, 256, 512};
+	const struct mxfp_format_info *format = format_of(answers, asker->items.n);
 
+	probed->answers = format->format == MXFP_FORMAT_F32 ? NULL : format->name;
 	for (int acc = 0; acc < ACCS_MAX && probed->n_names < NAMES_MAX; acc++) {
 		/* exact is chain where an operand is in no block format. */
 		if (mxfp_option_name(MXFP_OPTION_ACC, acc) == NULL ||
 		    (acc == MXFP_ACC_EXACT && (asker->side[0].scale == NULL || asker->side[1].scale == NULL)))
 			continue;
 		for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++)
-			if (is_named(asker, answers, acc, passes[i])) {
+			if (is_named(asker, answers, format, acc, passes[i])) {
 				probed->names[probed->n_names++] = (struct probed_name){mxfp_option_name(MXFP_OPTION_ACC, acc), passes[i]};
 				break;
 			}

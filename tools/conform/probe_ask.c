@@ -225,7 +225,7 @@ void item_block(struct asker *asker, size_t leaf, int exponent)
 static void random_side(struct asker *asker, const struct side *side, int style)
 {
 	/* In styles 4 and 6 products are near the least and near the largest numbers of binary32. */
-	static const int spreads[N_STYLES] = {2, 8, 20, 12, 6, 40, 3, 2}, centres[N_STYLES] = {0, 0, 0, 0, -68, 0, 61, 0};
+	static const int spreads[N_STYLES] = {2, 8, 20, 12, 6, 40, 3, 0, 2}, centres[N_STYLES] = {0, 0, 0, 0, -68, 0, 61, 0, 0};
 	const bool wide = side->low < -100 || side->scale != NULL;
 	const int spread = spreads[style], centre = wide ? centres[style] : 0;
 
@@ -274,9 +274,26 @@ static void cancel(struct asker *asker)
 	}
 }
 
+/* Small numbers, and two leaves that cancel and take with them what is added between. Few bits of an answer show that. */
+static void put_masks(struct asker *asker)
+{
+	const int high = products_high(asker) < 50 ? products_high(asker) : 50, low = products_low(asker, false);
+	const size_t first = items_random(&asker->items) % asker->n_leaves;
+	const size_t other = (first + 1 + items_random(&asker->items) % (asker->n_leaves - 1)) % asker->n_leaves;
+
+	for (size_t i = 0; i < asker->n_leaves; i++)
+		item_put(asker, i, 1, items_random(&asker->items) % 2 == 0 ? 1 : 1.5, (low > -12 ? low : -12) + (int)(items_random(&asker->items) % 3), false);
+	item_put(asker, first, 1, 1, high, false);
+	item_put(asker, other, -1, 1, high, false);
+}
+
 void item_random(struct asker *asker, int style)
 {
 	item_clear(asker);
+	if (style == STYLE_MASKS) {
+		put_masks(asker);
+		return;
+	}
 	for (int s = 0; s < 2; s++)
 		random_side(asker, &asker->side[s], style);
 	if (style == 3 || style == 2)

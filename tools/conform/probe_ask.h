@@ -46,7 +46,7 @@ bool item_factor(struct asker *asker, int side, size_t leaf, double m, int expon
 void item_block(struct asker *asker, size_t leaf, int exponent);
 
 /* Fills the item at random, in a style from 0 to N_STYLES - 1; the last has NaN and Inf. */
-enum { N_STYLES = 8, STYLE_SPECIAL = N_STYLES - 1 };
+enum { N_STYLES = 9, STYLE_MASKS = 7, STYLE_SPECIAL = N_STYLES - 1 };
 void item_random(struct asker *asker, int style);
 
 /* Least and largest exponents of products of normal numbers, or with subnormals. */

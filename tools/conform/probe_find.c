@@ -535,6 +535,20 @@ static int find_subnormals(struct found *found, struct asker *asker, struct erro
 	}
 	const struct tree *tree = &found->machine.tree;
 	size_t leaf = 0;
+	/* The same of an addition of two sums, if there is one. */
+	found->machine.sums_flushed = found->machine.results_flushed;
+	for (size_t node = tree->root; node != TREE_NONE && found->machine.results_flushed;) {
+		const size_t one = tree->nodes[node].first, two = tree->nodes[one].next;
+
+		item_clear(asker);
+		if (!tree->nodes[node].several && !tree_is_leaf(tree, one) && !tree_is_leaf(tree, two) &&
+		    item_put(asker, tree->nodes[one].low, 1.5, 1, -126, false) && item_put(asker, tree->nodes[two].low, -1, 1, -126, false)) {
+			code = ask_one(asker, &answer, error);
+			found->machine.sums_flushed = answer == 0;
+			break;
+		}
+		node = tree_is_leaf(tree, one) ? TREE_NONE : one;
+	}
 	/* A product of 2^128, and its negative in the same step, if there is one. */
 	for (size_t i = tree->n_leaves; i-- > 0;)
 		leaf = tree->nodes[tree->nodes[i].parent].several && tree->nodes[beside(tree, i)].parent == tree->nodes[i].parent ? i : leaf;

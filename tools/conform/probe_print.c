@@ -165,7 +165,8 @@ static void print_found(const struct found *f)
 	if (f->products_seen == ANSWER_YES && f->n_leaves > 0)
 		printf("- products: %s\n", f->n_rounded == f->n_leaves ? "rounded, then added" : f->n_rounded == 0 ? "not rounded" :
 		       "fused with the addition, but the first of each sum");
-	printf("- subnormals: of A %s, of W %s, results %s\n", kept(f->operands_kept[0]), kept(f->operands_kept[1]), kept(f->results_kept));
+	printf("- subnormals: of A %s, of W %s, results %s%s\n", kept(f->operands_kept[0]), kept(f->operands_kept[1]), kept(f->results_kept),
+	       m->sums_flushed != m->results_flushed ? ", sums of sums kept" : "");
 	if (m->answers != ANSWERS_F32)
 		printf("- answers: rounded to %s\n", formats[m->answers]);
 	if (f->overflows != ANSWER_UNKNOWN)
@@ -183,6 +184,8 @@ static void print_names(const struct probed *p)
 		if (p->names[i].pass != 0)
 			printf(" with pass_k %u", p->names[i].pass);
 	}
+	if (p->n_names > 0 && p->answers != NULL)
+		printf(", rounded to %s", p->answers);
 	if (p->n_names > 0)
 		printf(" (%zu of %zu dot products equal)\n\n", p->n, p->n);
 }
@@ -268,8 +271,10 @@ static json_t *found_facts(const struct probed *p)
 	facts = facts_set(facts, "answers", json_string(formats[f->machine.answers]));
 	if (f->products_seen == ANSWER_YES && f->n_leaves > 0)
 		facts = facts_set(facts, "rounded_products", json_integer((json_int_t)f->n_rounded));
-	facts = facts_set(facts, "subnormals_kept", json_pack("{s:o, s:o, s:o}", "a", kept_facts(f->operands_kept[0]), "w",
-	                                                      kept_facts(f->operands_kept[1]), "results", kept_facts(f->results_kept)));
+	facts = facts_set(facts, "subnormals_kept", json_pack("{s:o, s:o, s:o, s:o}", "a", kept_facts(f->operands_kept[0]), "w",
+	                                                      kept_facts(f->operands_kept[1]), "results", kept_facts(f->results_kept), "sums",
+	                                                      f->results_kept == ANSWER_UNKNOWN ? json_null() :
+	                                                      json_boolean(!f->machine.sums_flushed)));
 	return facts_set(facts, "described", json_pack("{s:I, s:I, s:I, s:I, s:I}", "products", (json_int_t)f->k, "equal", (json_int_t)f->n_equal,
 	                                               "of", (json_int_t)f->n, "special_equal", (json_int_t)f->n_special_equal, "special",
 	                                               (json_int_t)f->n_special));

@@ -14,7 +14,7 @@ struct probed_name {
 
 /* A pair of formats. */
 struct probed {
-	const char *a, *w;
+	const char *a, *w, *answers;      /* the last: what answers are rounded to, NULL: nothing */
 	bool supported;
 	size_t n, n_names;                /* random dot products; accumulators that give the same of all */
 	struct probed_name names[NAMES_MAX];

@@ -146,8 +146,7 @@ static double sum_cut(const struct rule *rule, const struct term *terms, size_t 
 }
 
 /* One step. The first term is the sum so far, if has_sum. */
-static double add(const struct machine *machine, const struct rule *rule, const struct term *terms, size_t n, bool has_sum,
-                  double *partials)
+static double add(bool flushed, const struct rule *rule, const struct term *terms, size_t n, bool has_sum, double *partials)
 {
 	double result, high, low;
 
@@ -174,7 +173,7 @@ static double add(const struct machine *machine, const struct rule *rule, const 
 
 		result = round_to(ldexp(sum_cut(rule, terms, n, most), most - rule->fraction), 0, rule->bits, rule->result);
 	}
-	return machine->results_flushed && fabs(result) < 0x1p-126 ? 0 : result;
+	return flushed && fabs(result) < 0x1p-126 ? 0 : result;
 }
 
 static double value_of(const struct machine *machine, int side, const struct factor *f)
@@ -220,7 +219,7 @@ static double run_chain(const struct plan *plan, const struct machine *machine, 
 		const double product = value_of(machine, 0, &p->a[i]) * value_of(machine, 1, &p->w[i]);
 		const struct term terms[2] = {{sum, exponent_of(sum)}, {product, p->a[i].exponent + p->w[i].exponent}};
 
-		sum = add(machine, rule, terms, 2, true, plan->partials);
+		sum = add(machine->results_flushed, rule, terms, 2, true, plan->partials);
 	}
 	return sum;
 }
@@ -233,7 +232,7 @@ static struct term sum_term(double value)
 static double run_addition(const struct plan *plan, const struct machine *machine, const struct products *p, const struct addition *x)
 {
 	const struct rule *rule = x->several ? &machine->several : &machine->pair;
-	bool has_sum = false;
+	bool has_sum = false, has_leaf = false;
 	size_t n = 0;
 
 	/* The sums so far come first. */
@@ -244,25 +243,27 @@ static double run_addition(const struct plan *plan, const struct machine *machin
 			has_sum |= value != 0;
 			if (value != 0)
 				plan->terms[n++] = sum_term(value);
+		} else {
+			has_leaf = true;
 		}
 	if (p->length > 1 && machine->inside >= INSIDE_CHAIN) {
 		double sum = n > 0 ? plan->terms[0].value : 0;
 
 		if (n > 1)
-			sum = add(machine, rule, plan->terms, n, true, plan->partials);
+			sum = add(machine->sums_flushed, rule, plan->terms, n, true, plan->partials);
 		for (size_t i = x->first; i < x->first + x->n; i++)
 			if (plan->inputs[i] < plan->n_leaves) {
 				const bool own = machine->inside == INSIDE_OWN_CHAIN;
 				const double chain = run_chain(plan, machine, rule, p, plan->inputs[i], own ? 0 : sum);
 
-				sum = own ? add(machine, rule, (const struct term[]){sum_term(sum), sum_term(chain)}, 2, true, plan->partials) : chain;
+				sum = own ? add(machine->sums_flushed, rule, (const struct term[]){sum_term(sum), sum_term(chain)}, 2, true, plan->partials) : chain;
 			}
 		return sum;
 	}
 	for (size_t i = x->first; i < x->first + x->n; i++)
 		if (plan->inputs[i] < plan->n_leaves && machine->rounded[plan->inputs[i]]) {
 			const size_t own = leaf_terms(machine, rule, p, plan->inputs[i], plan->terms + n);
-			const double value = add(machine, rule, plan->terms + n, own, false, plan->partials);
+			const double value = add(machine->results_flushed, rule, plan->terms + n, own, false, plan->partials);
 
 			if (value != 0)
 				plan->terms[n++] = sum_term(value);
@@ -271,7 +272,7 @@ static double run_addition(const struct plan *plan, const struct machine *machin
 	for (size_t i = x->first; i < x->first + x->n; i++)
 		if (plan->inputs[i] < plan->n_leaves && !machine->rounded[plan->inputs[i]])
 			n += leaf_terms(machine, rule, p, plan->inputs[i], plan->terms + n);
-	return add(machine, rule, plan->terms, n, has_sum, plan->partials);
+	return add(has_leaf ? machine->results_flushed : machine->sums_flushed, rule, plan->terms, n, has_sum, plan->partials);
 }
 
 static double round_answer(double x, enum answers answers)

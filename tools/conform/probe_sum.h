@@ -36,7 +36,7 @@ struct machine {
 	struct rule several, pair;   /* of nodes with more than two children or an exact sum, and of others */
 	bool *rounded;               /* of each leaf: whether it is a sum by itself, and rounded, before it is added to others */
 	enum inside inside;
-	bool operands_flushed[2], results_flushed; /* subnormals */
+	bool operands_flushed[2], results_flushed, sums_flushed; /* subnormals; the last: of additions of sums alone */
 	bool products_overflow;      /* a product of 2^128 or more is Inf */
 	enum answers answers;
 };

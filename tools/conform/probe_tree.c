@@ -10,6 +10,7 @@ struct maker {
 	struct tree *tree;
 	size_t *set, *lost, *spare; /* leaves that are still to be placed, with their numbers of the pivot */
 	uint64_t random;
+	size_t n_asked, most; /* pairs of leaves, and how many a tree may take */
 	tree_asker *ask;
 	void *context;
 };
@@ -84,6 +85,11 @@ static int ask_pivot(struct maker *m, size_t from, size_t to, struct error *erro
 {
 	m->random = m->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
 	swap_leaves(m, from, from + (size_t)(m->random >> 33) % (to - from));
+	m->n_asked += to - from - 1;
+	if (m->n_asked > m->most) {
+		m->tree->consistent = false;
+		return EXIT_OK;
+	}
 	int code = to - from > 1 ? m->ask(m->context, m->set[from], m->set + from + 1, to - from - 1, m->lost + from + 1, error) : EXIT_OK;
 	for (size_t i = from + 1; i < to && code == EXIT_OK; i++)
 		m->tree->consistent &= m->lost[i] >= 2 && m->lost[i] <= m->tree->n_leaves;
@@ -202,7 +208,8 @@ static void mark_several(struct tree *tree)
 
 int tree_make(struct tree *tree, size_t n, uint64_t random, tree_asker *ask, void *context, struct error *error)
 {
-	struct maker m = {.tree = tree, .random = random, .ask = ask, .context = context};
+	/* Steps of 64 products take 32 for each leaf, other trees a few times the logarithm of n. */
+	struct maker m = {.tree = tree, .random = random, .most = 64 * n, .ask = ask, .context = context};
 
 	*tree = (struct tree){.n_leaves = n, .consistent = true, .nodes = calloc(2 * n, sizeof *tree->nodes)};
 	m.set = malloc(2 * n * sizeof *m.set);
