@@ -389,15 +389,21 @@ static int begin_again(struct partial *partial, const struct partial_target *tar
 	return code != EXIT_OK ? code : begin_new(partial, fingerprint, error);
 }
 
-/* Examines an existing OUT.partial. Sets *kept if it belongs to a run that was stopped, else removes it. */
-static int look(struct partial *partial, bool *kept, struct error *error)
+/* Opens an existing OUT.partial, which must be ours and no other run's. */
+static int enter(struct partial *partial, struct error *error)
 {
 	int code = open_directory(partial, error);
 
 	if (code == EXIT_OK)
 		code = check_ours(partial, error);
-	if (code == EXIT_OK)
-		code = take_lock(partial, error);
+	return code == EXIT_OK ? take_lock(partial, error) : code;
+}
+
+/* Examines an existing OUT.partial. Sets *kept if it belongs to a run that was stopped, else removes it. */
+static int look(struct partial *partial, bool *kept, struct error *error)
+{
+	const int code = enter(partial, error);
+
 	if (code != EXIT_OK)
 		return code;
 	*kept = has(partial, FINGERPRINT);
@@ -444,12 +450,8 @@ int partial_find_kept(const char *out, char **directory, bool *any, struct error
 /* Removes what is left, unless there is something to continue. */
 static int clean(struct partial *partial, bool *appeared, bool *continues, struct error *error)
 {
-	int code = open_directory(partial, error);
+	int code = enter(partial, error);
 
-	if (code == EXIT_OK)
-		code = check_ours(partial, error);
-	if (code == EXIT_OK)
-		code = take_lock(partial, error);
 	if (code != EXIT_OK)
 		return code;
 	*appeared = has_appeared(partial);
