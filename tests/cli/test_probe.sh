@@ -41,6 +41,7 @@ if ${CC:-cc} -std=c11 -O2 -I "${srcdir:-.}/include" -o "$library" "${srcdir:-.}/
 		cdna2 bf16 bf16: cdna2;f16 f16: cdna2
 		cdna3 tf32 tf32: cdna3;bf16 bf16: cdna3;f16 f16: cdna3
 		fmmla e4m3 e4m3: fmmla;e5m2 e5m2: fmmla;e4m3 e5m2: fmmla
+		ace e4m3 e4m3: ace;e5m2 e5m2: ace;e4m3 e5m2: ace;mxfp8-e4m3 mxfp8-e4m3: ace;mxfp8-e5m2 mxfp8-e5m2: ace
 		vdpbf16ps bf16 bf16: vdpbf16ps
 		tdpbf16ps bf16 bf16: tdpbf16ps
 		exact f32 f32: chain;tf32 tf32: chain;bf16 bf16: chain;f16 f16: chain;mxfp8-e4m3 mxfp8-e4m3: exact;mxfp8-e5m2 mxfp8-e5m2: exact;mxfp8-e4m3 mxfp4: exact;mxfp6-e3m2 mxfp6-e3m2: exact;mxfp6-e2m3 mxfp6-e2m3: exact;mxfp4 mxfp4: exact;nvfp4 nvfp4: exact;bf16 mxfp4: chain
