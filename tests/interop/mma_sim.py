@@ -3,7 +3,7 @@
 mma_sim.py DRIVER CHECKOUT [OUTPUTS [SEED [NAME]]]. DRIVER is mma_sim.c, built; CHECKOUT is of MMA-Sim. OUTPUTS are compared for each
 machine and pair of formats, or for those of NAME. NaN of any bits are equal. Without CHECKOUT it is skipped: exit status 77.
 
-Python needs torch. PyPy has mma_sim_torch.py in its place, and is 10 times as fast; the CRC of MMA-Sim's outputs is the same.
+Python needs torch. PyPy has mma_sim_torch.py in its place, and is 3 to 10 times as fast; the CRC of MMA-Sim's outputs is the same.
 
 MMA-Sim's mfma of CDNA1 and CDNA2 stops at an assertion for f16 and bf16, so its two functions are called as it would."""
 import math
