@@ -190,7 +190,7 @@ static uint8_t other_scale(const struct way *way, float block_amax, float g, boo
 static void quantize_by_hand(const struct question *q, const struct way *way, const uint8_t *in, uint8_t *out)
 {
 	static const enum mxfp_format via[] = {MXFP_FORMAT_BF16, MXFP_FORMAT_F16};
-	struct way element = *way;
+	struct way element = number_element_way(way);
 	uint32_t x[BLOCK], seen[BLOCK];
 	uint8_t codes[BLOCK];
 	float block_amax = 0;
@@ -222,7 +222,6 @@ static void quantize_by_hand(const struct question *q, const struct way *way, co
 	float divisor = blocks.tensor_scale_divides ? sf / g : sf * g;
 	if (has_quirk(way, QUIRK_UNROUNDED_SCALE))
 		divisor = six;
-	element.choice[MXFP_OPTION_OVERFLOW] = MXFP_OVERFLOW_SAT;
 	for (int i = 0; i < BLOCK; i++) {
 		const float v = f32_value(x[i]);
 		const float y = divisor == 0 ? (v == 0 ? v : v * INFINITY) :
@@ -242,7 +241,7 @@ static void nvfp4_answer(const struct question *q, const struct way *way, const 
 
 	(void)indices;
 	for (int quirk = 0; quirk < N_QUIRKS; quirk++)
-		by_hand |= has_quirk(way, (enum quirk)quirk) && quirk != QUIRK_HIGH_FIRST && quirk != QUIRK_HALVES &&
+		by_hand |= has_quirk(way, (enum quirk)quirk) && (quirk < QUIRK_HIGH_FIRST || quirk > QUIRK_NIBBLE_SIGN) &&
 		           quirk != QUIRK_NO_TENSOR_SCALE && quirk != QUIRK_NO_NEGATIVE_ZERO;
 	for (size_t i = 0; i < n; i++) {
 		uint8_t *result = out + i * q->out_bytes, codes[BLOCK];
@@ -255,10 +254,10 @@ static void nvfp4_answer(const struct question *q, const struct way *way, const 
 		for (int k = 0; k < BLOCK; k++)
 			x[k] = load_f32(in + i * q->in_bytes + 4 * k);
 		quantize(x, result, result + q->out[0], has_quirk(way, QUIRK_NO_TENSOR_SCALE) ? 0 : q->parameter, way);
-		if (has_quirk(way, QUIRK_HIGH_FIRST) || has_quirk(way, QUIRK_HALVES)) {
-			codes_unpack(codes, result, BLOCK, 4, &plain);
-			codes_pack(result, codes, BLOCK, 4, way);
-		}
+		if (memcmp(way->quirks, plain.quirks, sizeof plain.quirks) == 0)
+			continue;
+		codes_unpack(codes, result, BLOCK, 4, &plain);
+		codes_pack(result, codes, BLOCK, 4, way);
 	}
 }
 
@@ -367,6 +366,8 @@ static void decode_answer(const struct question *q, const struct way *way, const
 			codes_unpack(codes, item, BLOCK, 4, way);
 			for (int k = 0; k < BLOCK; k++)
 				x[k] = value_of(q, way, codes[k], item[q->in[0]]);
+			for (int k = 0; k < BLOCK && has_quirk(way, QUIRK_FLUSH_RESULT); k++)
+				x[k] &= (x[k] & F32_INF) == 0 ? F32_SIGN : ~UINT32_C(0);
 		}
 		for (int k = 0; k < BLOCK; k++)
 			store_f32(out + i * q->out_bytes + 4 * k, x[k]);
