@@ -16,13 +16,13 @@
 
 static const char *fault = "";
 
-/* Whether a fault is among those named, with commas between. */
+/* Whether a fault is among those named, with commas between; "": none is. */
 static bool is(const char *name)
 {
 	const size_t n = strlen(name);
 
-	for (const char *at = fault; (at = strstr(at, name)) != NULL; at++)
-		if ((at == fault || at[-1] == ',') && (at[n] == '\0' || at[n] == ',') && n > 0)
+	for (const char *at = fault; n > 0 && (at = strstr(at, name)) != NULL; at += n)
+		if ((at == fault || at[-1] == ',') && (at[n] == '\0' || at[n] == ','))
 			return true;
 	return n == 0 && *fault == '\0';
 }
@@ -214,7 +214,7 @@ static int scale_of(const struct format *f, const char *rule, float amax)
 		return -1;
 	if (is("quotient-exponent"))
 		s = amax / (float)largest < FLT_MIN ? -127 : ilogbf(amax / (float)largest);
-	if (is("log-nearest") && m != 1)
+	if (is("log-nearest"))
 		s = (int)floor(log2(amax / largest) + 0.5);
 	if (is("power-nearest"))
 		s = ilogb(amax / largest) + (amax / largest >= 1.5 * ldexp(1, ilogb(amax / largest)));
@@ -613,6 +613,8 @@ static void misbehave(long n_bytes)
 	if (is("short")) {
 		printf("{\"bytes\":%ld}\n", n_bytes / 2);
 		n_bytes /= 2;
+	} else if (is("quoted")) {
+		printf("{\"bytes\":\"%ld\"}\n", n_bytes);
 	} else {
 		printf("{\"bytes\":%ld}\n", is("lies") ? n_bytes - 8 : n_bytes);
 	}
@@ -625,7 +627,9 @@ static void misbehave(long n_bytes)
 	if (is("endless"))
 		for (;;)
 			fwrite(out, 1, 1, stdout);
-	fwrite(out, 1, (size_t)n_bytes, stdout);
+	fwrite(out, 1, (size_t)(is("exits-half") ? n_bytes / 2 : is("stalls") ? n_bytes - 1 : n_bytes), stdout);
+	if (is("exits-half") || (is("stalls") && fflush(stdout) == 0 && sleep(60) == 0))
+		exit(3);
 }
 
 int main(int argc, char **argv)
@@ -643,7 +647,9 @@ int main(int argc, char **argv)
 		out = calloc((size_t)n * 160 + 64, 1);
 		if (in == NULL || out == NULL || (is("deaf") && n > 0 && sleep(60) == 0) || fread(in, 1, (size_t)n_bytes, stdin) != (size_t)n_bytes)
 			return 1;
-		if (strcmp(word("op"), "hello") == 0) {
+		if (strcmp(word("op"), "hello") == 0 && is("refuses-hello")) {
+			puts("{\"unsupported\":true}");
+		} else if (strcmp(word("op"), "hello") == 0) {
 			printf("{\"version\":%d,\"name\":\"test%s%s\",\"batch\":%d}\n", is("version-2") ? 2 : 1, *fault != '\0' ? " " : "", fault,
 			       is("") ? 1000 : 65536);
 		} else {

@@ -101,9 +101,9 @@ struct sample {
 	size_t n, items[SAMPLE];
 };
 
-/* How many items of a class that differ a way gives, and of how many others it gives another answer. */
+/* How many items of a class that differ a way gives, and of how many of the others it gives another answer. */
 struct tally {
-	size_t n_differ, given, broken;
+	size_t n_differ, given, others, broken;
 };
 
 static bool is_whole(const struct tally *t)
@@ -111,10 +111,18 @@ static bool is_whole(const struct tally *t)
 	return t->given == t->n_differ && t->broken == 0;
 }
 
-/* All but a twentieth. */
+/* All but a twentieth of both. */
 static bool is_nearly(const struct tally *t)
 {
-	return t->n_differ >= FEW && t->broken * 20 <= t->n_differ && t->given * 20 >= t->n_differ * 19;
+	return t->n_differ >= FEW && t->given * 20 >= t->n_differ * 19 && t->broken * 20 <= t->n_differ && t->broken * 20 <= t->others;
+}
+
+static void tally_item(struct tally *t, bool differs, bool match)
+{
+	t->n_differ += differs;
+	t->given += differs && match;
+	t->others += !differs;
+	t->broken += !differs && !match;
 }
 
 struct search {
@@ -272,9 +280,7 @@ static bool tally_all(const struct search *s, const struct way *way, struct tall
 		struct sample *sample = &s->samples[c];
 		const bool match = score(s->a, way, i) == MATCH;
 
-		tallies[c].n_differ += s->classes->differs[i];
-		tallies[c].given += s->classes->differs[i] && match;
-		tallies[c].broken += !s->classes->differs[i] && !match;
+		tally_item(&tallies[c], s->classes->differs[i], match);
 		whole &= match;
 		if (add && !match && added[c] < REFUTING && sample->n < SAMPLE) {
 			sample->items[sample->n++] = i;
@@ -472,14 +478,9 @@ static struct tally tally_class(const struct search *s, const struct way *way, s
 {
 	struct tally t = {0};
 
-	for (size_t i = 0; i < s->a->n; i++) {
-		if (s->classes->of[i] != c)
-			continue;
-		const bool match = score(s->a, way, i) == MATCH;
-		t.n_differ += s->classes->differs[i];
-		t.given += s->classes->differs[i] && match;
-		t.broken += !s->classes->differs[i] && !match;
-	}
+	for (size_t i = 0; i < s->a->n; i++)
+		if (s->classes->of[i] == c)
+			tally_item(&t, s->classes->differs[i], score(s->a, way, i) == MATCH);
 	return t;
 }
 
@@ -487,7 +488,8 @@ static struct tally tally_class(const struct search *s, const struct way *way, s
 static void name_one(struct finding *f, const struct search *s, const struct set *set, size_t c, const bool accepted[COMBINED_MAX])
 {
 	size_t best = s->ways->n;
-	uint64_t most = class_total(s, &set->way, c), most_else = 0;
+	uint64_t most = class_total(s, &set->way, c);
+	size_t most_else = 0;
 	struct way way;
 
 	for (size_t w = 0; w < s->ways->n; w++) {
@@ -498,7 +500,11 @@ static void name_one(struct finding *f, const struct search *s, const struct set
 			way = named->way;
 		else if (!combine(&way, s->a->q, named))
 			continue;
-		const uint64_t here = class_total(s, &way, c), elsewhere = here >= most ? total(s, &way, 0) : 0;
+		const uint64_t here = class_total(s, &way, c);
+		size_t elsewhere = 0; /* classes that it gives */
+
+		for (size_t other = 0; here >= most && other < s->classes->n; other++)
+			elsewhere += class_total(s, &way, other) == WHOLE;
 		if (here > most || (here == most && best < s->ways->n && elsewhere > most_else)) {
 			best = w;
 			most = here;
@@ -518,7 +524,7 @@ static void name_one(struct finding *f, const struct search *s, const struct set
 			name_set(f, s, set, c, accepted, named);
 		else if (is_nearly(&t))
 			snprintf(f->nearest, sizeof f->nearest, "nearly, %zu of %zu that differ, %zu of %zu others: %s", t.given, t.n_differ,
-			         f->n - t.n_differ - t.broken, f->n - t.n_differ, named->text);
+			         t.others - t.broken, t.others, named->text);
 	}
 }
 

@@ -148,15 +148,23 @@ static uint64_t unbounded(const struct mxfp_format_info *f, uint32_t x, enum mxf
 	       ((uint64_t)shift << f->significand_bits);
 }
 
-/* A magnitude rounded up or not for other reasons, as `unbounded`. */
-static uint64_t round_otherwise(const struct mxfp_format_info *f, uint32_t x, const struct way *way)
+static bool rounds_otherwise(const struct way *way)
 {
-	const enum mxfp_round round = (enum mxfp_round)way->choice[MXFP_OPTION_ROUND];
-	const unsigned s = f->significand_bits;
-	const uint64_t one = UINT64_C(1) << s, cut = unbounded(f, x, MXFP_ROUND_RTZ);
-	const bool normal = cut >> s != 0, tie = unbounded(f, x, MXFP_ROUND_RNA) != unbounded(f, x, MXFP_ROUND_RHZ);
-	uint64_t code = unbounded(f, x, round);
+	return has_quirk(way, QUIRK_TIES_ODD) || has_quirk(way, QUIRK_TIES_BIT) || has_quirk(way, QUIRK_SUBNORMAL_STAYS) ||
+	       has_quirk(way, QUIRK_NO_CARRY_TOP) || has_quirk(way, QUIRK_CARRY_KEEPS);
+}
 
+/* The same rounded in a way. */
+static uint64_t unbounded_way(const struct mxfp_format_info *f, uint32_t x, const struct way *way)
+{
+	const unsigned s = f->significand_bits;
+	const uint64_t one = UINT64_C(1) << s;
+	uint64_t code = unbounded(f, x, (enum mxfp_round)way->choice[MXFP_OPTION_ROUND]);
+
+	if (!rounds_otherwise(way))
+		return code;
+	const uint64_t cut = unbounded(f, x, MXFP_ROUND_RTZ);
+	const bool normal = cut >> s != 0, tie = unbounded(f, x, MXFP_ROUND_RNA) != unbounded(f, x, MXFP_ROUND_RHZ);
 	if (has_quirk(way, QUIRK_TIES_ODD) && tie)
 		code = cut | 1;
 	if (has_quirk(way, QUIRK_TIES_BIT) && tie)
@@ -170,15 +178,17 @@ static uint64_t round_otherwise(const struct mxfp_format_info *f, uint32_t x, co
 	return has_quirk(way, QUIRK_CARRY_KEEPS) ? code | (one - 1) : code;
 }
 
-static bool rounds_otherwise(const struct way *way)
-{
-	return has_quirk(way, QUIRK_TIES_ODD) || has_quirk(way, QUIRK_TIES_BIT) || has_quirk(way, QUIRK_SUBNORMAL_STAYS) ||
-	       has_quirk(way, QUIRK_NO_CARRY_TOP) || has_quirk(way, QUIRK_CARRY_KEEPS);
-}
-
 static bool rounds_to_zero(enum mxfp_round round, bool negative)
 {
 	return round == MXFP_ROUND_RTZ || (round == MXFP_ROUND_RTP && negative) || (round == MXFP_ROUND_RTN && !negative);
+}
+
+/* Whether a way looks at the code that a number would have without an upper end. */
+static bool looks_beyond(const struct way *way)
+{
+	return rounds_otherwise(way) || has_quirk(way, QUIRK_TOP_IEEE_MAX) || has_quirk(way, QUIRK_TOP_IEEE_NAN) ||
+	       has_quirk(way, QUIRK_LARGEST_OVERFLOWS) || has_quirk(way, QUIRK_CARRY_OVERFLOWS) || has_quirk(way, QUIRK_WRAPS) ||
+	       has_quirk(way, QUIRK_CARRY_SIGN) || has_quirk(way, QUIRK_SATURATED_SIGN_LOST);
 }
 
 /* What quirks make of the code of a finite number, not zero, of a format with exponent and significand. */
@@ -193,13 +203,13 @@ static uint32_t after_finite(const struct mxfp_format_info *f, uint32_t x, uint3
 	const double v = fabs((double)f32_value(x)), largest = f32_value(code_decode(f, f->max_code));
 	const double step = ldexp(1, f->emax - (int)f->significand_bits);
 	const bool otherwise = round != MXFP_ROUND_SR && rounds_otherwise(way);
-	const uint64_t free_code = round == MXFP_ROUND_SR ? 0 : otherwise ? round_otherwise(f, x, way) : unbounded(f, x, round);
+	const uint64_t free_code = round == MXFP_ROUND_SR || !looks_beyond(way) ? 0 : unbounded_way(f, x, way);
 	const bool saturated = free_code > f->max_code && !overflows;
 	uint32_t magnitude = code & mask;
 
 	if (otherwise)
-		magnitude = free_code <= f->max_code ? (uint32_t)free_code : beyond;
-	if (has_quirk(way, QUIRK_TOP_SATURATES) && free_code >= (uint64_t)(f->emax + f->bias) << f->significand_bits)
+		magnitude = free_code <= f->max_code ? (uint32_t)free_code : rounds_to_zero(round, x >> 31) ? f->max_code : beyond;
+	if (has_quirk(way, QUIRK_TOP_SATURATES) && v >= ldexp(1, f->emax))
 		magnitude = f->max_code;
 	if (has_quirk(way, QUIRK_TOP_IEEE_MAX) && free_code >= top)
 		magnitude = top - 1;
@@ -396,6 +406,8 @@ static uint32_t decode_float(const struct mxfp_format_info *f, uint32_t code, co
 
 	if (has_quirk(way, QUIRK_FNUZ) && f->bits == 8)
 		return code == 0x80 ? F32_NAN : as_number(f, code, f->bias + 1, false);
+	if (has_quirk(way, QUIRK_NEGATIVE_ZERO_NAN) && magnitude == 0 && sign != 0)
+		return F32_NAN;
 	if (has_quirk(way, QUIRK_NAN_AS_NUMBER) && special)
 		return as_number(f, code, f->bias, false);
 	if (has_quirk(way, QUIRK_TOP_IEEE) && magnitude >> f->significand_bits == top)

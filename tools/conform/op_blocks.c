@@ -41,6 +41,14 @@ static bool scale_quirks(const struct way *way)
 	return has_quirk(way, QUIRK_FLUSH_SOURCE) || has_quirk(way, QUIRK_VIA_BF16) || has_quirk(way, QUIRK_VIA_BF16_CUT);
 }
 
+/* The same without its lower end, where a hundred binades more are not past the upper one. */
+static int free_scale(enum mxfp_format format, enum mxfp_rule rule, uint32_t amax)
+{
+	const uint32_t higher = f32_bits(ldexpf(f32_value(amax), 100));
+
+	return higher < F32_INF ? rule_scale(format, rule, higher) - 100 : rule_scale(format, rule, amax);
+}
+
 /* The scale in a way, of which the low byte is stored; under `mse` the first candidate. */
 static int way_scale(const struct question *q, const struct way *way, uint32_t amax)
 {
@@ -86,17 +94,12 @@ static int way_scale(const struct question *q, const struct way *way, uint32_t a
 		scale = (int)floorf(log2f(f32_value(amax))) - e->emax + 127;
 		scale = scale < 0 ? 0 : scale;
 	}
-	if ((has_quirk(way, QUIRK_SCALE_WRAPS) || has_quirk(way, QUIRK_SCALE_WRAPS_LATE))) {
-		/* What the rule gives a hundred binades higher. */
-		const uint32_t higher = f32_bits(ldexpf(f32_value(amax), 100));
-
-		if (higher < F32_INF)
-			scale = rule_scale(q->format, rule, higher) - 100;
-	}
+	if (has_quirk(way, QUIRK_SCALE_WRAPS) || has_quirk(way, QUIRK_SCALE_WRAPS_LATE))
+		scale = free_scale(q->format, rule, amax);
 	if (has_quirk(way, QUIRK_SCALE_NO_EMAX))
 		scale = (int)(amax >> 23);
 	if (has_quirk(way, QUIRK_SCALE_EXACT_PLUS) && is_exact(e, amax))
-		scale++;
+		scale = free_scale(q->format, rule, amax) < 0 ? 0 : scale + 1;
 	if (has_quirk(way, QUIRK_SCALE_BIAS_125))
 		scale = scale > 2 ? scale - 2 : 0;
 	if (has_quirk(way, QUIRK_SCALE_PLUS))
@@ -493,11 +496,26 @@ static const char *mx_class(const struct question *q, const uint8_t *in, const u
 	return tie ? "block with ties" : "block";
 }
 
-/* Codes of a block that is NaN as a whole are nobody's matter. */
+/* Codes of a block that is NaN as a whole are nobody's matter, nor is a NaN's code in a block that should be. */
 static bool mx_same(const struct question *q, const uint8_t *in, const uint8_t *expected, const uint8_t *got)
 {
-	(void)in;
-	return memcmp(expected, got, q->out_bytes) == 0 || (expected[q->out[0]] == 0xFF && got[q->out[0]] == 0xFF);
+	static const struct way plain;
+	const struct mxfp_format_info *e = element_of(q);
+	uint8_t codes[2][BLOCK];
+
+	if (memcmp(expected, got, q->out_bytes) == 0 || (expected[q->out[0]] == 0xFF && got[q->out[0]] == 0xFF))
+		return true;
+	bool nan = false;
+	for (int i = 0; i < BLOCK; i++)
+		nan |= f32_is_nan(load_f32(in + 4 * i));
+	if (!nan || expected[q->out[0]] != got[q->out[0]])
+		return false;
+	codes_unpack(codes[0], expected, BLOCK, e->bits, &plain);
+	codes_unpack(codes[1], got, BLOCK, e->bits, &plain);
+	for (int i = 0; i < BLOCK; i++)
+		if (codes[0][i] != codes[1][i] && !f32_is_nan(load_f32(in + 4 * i)))
+			return false;
+	return true;
 }
 
 const struct operation operation_mx = {mx_question, N_FORMATS * N_RULES * 4, mx_items, mx_answer, mx_class, mx_same};
