@@ -150,7 +150,7 @@ scales-first	mx mxfp8-e4m3 floor rne	all scales, then all codes
 gguf-blocks	mx-decode mxfp4	scale, codes, scale, codes, as in GGUF
 big-endian	cast e4m3 rne sat	numbers read big-endian
 emax-1,underflow-plus	mx mxfp4 floor rne	trn3: floor(log2 amax) - (emax - 1)	+0 for negat
-high-first,emax-1,ties-odd	mx mxfp4 floor rne	the first code in the high bits	ties to odd 	trn3: floor(
+high-first,emax-1,ties-odd	mx mxfp4 floor rne	ties to odd	the first co	trn3: floor(
 clamps-shift	cast e4m3 rne sat	-
 every-eighth	cast e4m3 rne sat	-
 top-250	scale mxfp4 floor	-

@@ -202,8 +202,10 @@ static int receive_some(struct child *child, struct exchange *x, uint8_t *bytes,
 		if (read_ < 0)
 			return fail_errno(error, child->command, "cannot read from it");
 		say_end(child, text, sizeof text);
-		return fail(error, EXIT_INPUT, "%s: %s: it %s%s; run it by hand to see why", child->command, x->what, text,
-		            *say_came(child, x, came) != '\0' ? came : " in place of an answer");
+		if (*say_came(child, x, came) != '\0')
+			return fail(error, EXIT_INPUT, "%s: %s: it %s%s; run it by hand to see why", child->command, x->what, text, came);
+		return fail(error, EXIT_INPUT, "%s: %s: it %s in place of an answer; run it by hand to see why", child->command,
+		            x->what, text);
 	}
 }
 

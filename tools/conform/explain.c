@@ -357,24 +357,19 @@ static bool refutes(const struct search *s, const struct set *set, size_t member
 	return more < 3 * rest;
 }
 
-/* Takes out what a class refutes, until none does. */
+/* Takes out what a class refutes, what was added last first, until none does. */
 static void drop_refuted(const struct search *s, struct set *set, struct tally tallies[CLASSES_MAX])
 {
-	for (size_t before = set->n + 1; set->n > 0 && set->n < before;) {
-		struct set rest = *set;
+	for (size_t m = set->n; m-- > 0;) {
+		bool refuted = false;
 
-		before = set->n;
-		for (size_t m = set->n; m-- > 0;) {
-			bool refuted = false;
-
-			for (size_t c = 0; c < s->classes->n && !refuted; c++)
-				refuted = !is_whole(&tallies[c]) && refutes(s, set, m, c, &tallies[c]);
-			if (refuted)
-				take_out(s, &rest, m);
-		}
-		*set = rest;
-		if (set->n < before)
-			tally_all(s, &set->way, tallies, false);
+		for (size_t c = 0; c < s->classes->n && !refuted; c++)
+			refuted = !is_whole(&tallies[c]) && refutes(s, set, m, c, &tallies[c]);
+		if (!refuted)
+			continue;
+		take_out(s, set, m);
+		tally_all(s, &set->way, tallies, false);
+		m = set->n;
 	}
 }
 
@@ -450,7 +445,7 @@ static void add_text(char *text, size_t size, const char *more)
 	snprintf(text + used, size - used, "%s%s", used > 0 && text[used - 1] != ' ' ? "; and " : "", more);
 }
 
-/* Names those of a set that change answers of a class: all are accepted, or in this class alone. */
+/* Names those of a set that change answers of a class, and one more that does in this class only. */
 static void name_set(struct finding *f, const struct search *s, const struct set *set, size_t c, const bool accepted[COMBINED_MAX],
                      const struct named *more)
 {
@@ -460,7 +455,7 @@ static void name_set(struct finding *f, const struct search *s, const struct set
 		touches[m] = part_of(s, set, m, c).touches;
 		all &= !touches[m] || accepted[m];
 	}
-	snprintf(f->nearest, sizeof f->nearest, "%s", all ? "" : "in this class only: ");
+	snprintf(f->nearest, sizeof f->nearest, "%s", more != NULL ? "in this class only: " : "");
 	for (size_t m = 0; m < set->n; m++) {
 		const char *text = s->ways->list[set->members[m]].text;
 
@@ -550,7 +545,7 @@ static void name_all(struct finding *findings, const struct search *s, const str
 			if (is_whole(&tallies[c]) && part_of(s, set, m, c).touches)
 				n_given += tallies[c].given;
 		accepted[m] = whole || n_given >= FEW || (n_given > 0 && named->is_seen);
-		if (accepted[m])
+		if (n_given > 0)
 			remember(seen, named);
 	}
 	for (size_t c = 0; c < s->classes->n; c++) {
