@@ -445,17 +445,17 @@ static void add_text(char *text, size_t size, const char *more)
 	snprintf(text + used, size - used, "%s%s", used > 0 && text[used - 1] != ' ' ? "; and " : "", more);
 }
 
-/* Names those of a set that change answers of a class, and one more that does in this class only. */
+/* Names those of a set that change answers of a class, and one more unless NULL; `how` is before them unless they explain it all. */
 static void name_set(struct finding *f, const struct search *s, const struct set *set, size_t c, const bool accepted[COMBINED_MAX],
-                     const struct named *more)
+                     const char *how, const struct named *more)
 {
-	bool all = more == NULL, touches[COMBINED_MAX];
+	bool all = *how == '\0', touches[COMBINED_MAX];
 
 	for (size_t m = 0; m < set->n; m++) {
 		touches[m] = part_of(s, set, m, c).touches;
 		all &= !touches[m] || accepted[m];
 	}
-	snprintf(f->nearest, sizeof f->nearest, "%s", more != NULL ? "in this class only: " : "");
+	snprintf(f->nearest, sizeof f->nearest, "%s", how);
 	for (size_t m = 0; m < set->n; m++) {
 		const char *text = s->ways->list[set->members[m]].text;
 
@@ -479,12 +479,19 @@ static struct tally tally_class(const struct search *s, const struct way *way, s
 	return t;
 }
 
+static const char *say_nearly(const struct tally *t, char text[96])
+{
+	snprintf(text, 96, "nearly, %zu of %zu that differ, %zu of %zu others: ", t->given, t->n_differ, t->others - t->broken, t->others);
+	return text;
+}
+
 /* Names one way more that explains a class that a set does not, or what comes near. */
 static void name_one(struct finding *f, const struct search *s, const struct set *set, size_t c, const bool accepted[COMBINED_MAX])
 {
 	size_t best = s->ways->n;
 	uint64_t most = class_total(s, &set->way, c);
 	size_t most_else = 0;
+	char how[96];
 	struct way way;
 
 	for (size_t w = 0; w < s->ways->n; w++) {
@@ -516,10 +523,14 @@ static void name_one(struct finding *f, const struct search *s, const struct set
 		if (is_whole(&t) && named->is_near)
 			snprintf(f->ways[f->n_ways++], WAY_TEXT, "%s", named->text);
 		else if (is_whole(&t))
-			name_set(f, s, set, c, accepted, named);
+			name_set(f, s, set, c, accepted, "in this class only: ", named);
 		else if (is_nearly(&t))
-			snprintf(f->nearest, sizeof f->nearest, "nearly, %zu of %zu that differ, %zu of %zu others: %s", t.given, t.n_differ,
-			         t.others - t.broken, t.others, named->text);
+			name_set(f, s, set, c, accepted, say_nearly(&t, how), named);
+	} else if (set->n > 0) {
+		const struct tally t = tally_class(s, &set->way, c);
+
+		if (is_nearly(&t))
+			name_set(f, s, set, c, accepted, say_nearly(&t, how), NULL);
 	}
 }
 
@@ -554,7 +565,7 @@ static void name_all(struct finding *findings, const struct search *s, const str
 		if (f->n_differ == 0)
 			continue;
 		if (is_whole(&tallies[c]))
-			name_set(f, s, set, c, accepted, NULL);
+			name_set(f, s, set, c, accepted, "", NULL);
 		else if (f->n_differ >= FEW)
 			name_one(f, s, set, c, accepted);
 		if (set->wire >= 0 && f->n_ways < COMBINED_MAX)
