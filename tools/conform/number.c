@@ -249,6 +249,8 @@ static uint32_t after_finite(const struct mxfp_format_info *f, uint32_t x, uint3
 		magnitude = number_encode(f, scaled(x & ~F32_SIGN, 1), round, MXFP_OVERFLOW_SAT) & mask;
 	if (has_quirk(way, QUIRK_LAST_BIT_CUT) && magnitude >> f->significand_bits != 0 && magnitude <= f->max_code)
 		magnitude &= ~UINT32_C(1);
+	if (has_quirk(way, QUIRK_UNDERFLOW_PLUS) && magnitude == 0)
+		return 0;
 	if (has_quirk(way, QUIRK_FLUSH_CODES) && magnitude >> f->significand_bits == 0)
 		magnitude = 0;
 	if (has_quirk(way, QUIRK_FLUSH_LOW) && v < ldexp(1, -f->bias))
@@ -304,8 +306,7 @@ static uint32_t after(const struct mxfp_format_info *f, uint32_t x, uint32_t cod
 		code = after_finite(f, x, code, way);
 	if (has_quirk(way, QUIRK_SIGN_LOST))
 		code &= ~sign;
-	if (code == sign && (has_quirk(way, QUIRK_NO_NEGATIVE_ZERO) || (has_quirk(way, QUIRK_ONLY_MINUS_ZERO) && is_zero) ||
-	                     (has_quirk(way, QUIRK_UNDERFLOW_PLUS) && !is_zero)))
+	if (code == sign && (has_quirk(way, QUIRK_NO_NEGATIVE_ZERO) || (has_quirk(way, QUIRK_ONLY_MINUS_ZERO) && is_zero)))
 		code = 0;
 	return code;
 }
