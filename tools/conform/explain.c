@@ -9,7 +9,7 @@
 
 #include "conform/number.h"
 
-/* Items of a class that ways are tried on: those that differ, others, and those that refuted a guess. */
+/* Items of a class that ways are tried on: those that differ, others, a third if items are blocks, and those that refuted a guess. */
 enum { DIFFERING = 96, EQUAL = 48, REFUTING = 16, ROUNDS = 3, SAMPLE = DIFFERING + EQUAL + ROUNDS * REFUTING };
 
 /* The most ways; items that are too few for a name; the score of an item that matches, and of a class. */
@@ -235,6 +235,8 @@ static void take_out(const struct search *s, struct set *set, size_t member)
 /* Adds the way that gives most, as long as one gives more, and takes out what is not needed. */
 static void climb(const struct search *s, struct set *set)
 {
+	bool idle[WAYS_MAX] = {false}; /* changes nothing, as long as options are the same */
+
 	*set = (struct set){.way = s->a->q->way, .wire = -1};
 	set->total = total(s, &set->way, 0);
 	while (set->n < COMBINED_MAX && set->total < s->classes->n * WHOLE) {
@@ -246,9 +248,10 @@ static void climb(const struct search *s, struct set *set)
 			const struct named *named = &s->ways->list[w];
 
 			way = set->way;
-			if (!combine(&way, s->a->q, named))
+			if (idle[w] || !combine(&way, s->a->q, named))
 				continue;
 			const uint64_t sum = total(s, &way, most);
+			idle[w] = sum == set->total;
 			if (sum > most || (sum == most && best < s->ways->n && named->is_seen && !s->ways->list[best].is_seen)) {
 				best = w;
 				most = sum;
@@ -259,6 +262,8 @@ static void climb(const struct search *s, struct set *set)
 		combine(&set->way, s->a->q, &s->ways->list[best]);
 		set->members[set->n++] = best;
 		set->total = most;
+		if (s->ways->list[best].option >= 0)
+			memset(idle, 0, sizeof idle);
 	}
 	for (size_t m = set->n; m-- > 0;) {
 		const struct way way = without(s, set, m);
@@ -505,9 +510,11 @@ static void name_one(struct finding *f, const struct search *s, const struct set
 		const uint64_t here = class_total(s, &way, c);
 		size_t elsewhere = 0; /* classes that it gives */
 
-		for (size_t other = 0; here >= most && other < s->classes->n; other++)
+		if (here < most || (here == most && best == s->ways->n))
+			continue;
+		for (size_t other = 0; other < s->classes->n; other++)
 			elsewhere += class_total(s, &way, other) == WHOLE;
-		if (here > most || (here == most && best < s->ways->n && elsewhere > most_else)) {
+		if (here > most || elsewhere > most_else) {
 			best = w;
 			most = here;
 			most_else = elsewhere;
@@ -638,7 +645,7 @@ static void collect(struct finding *findings, struct sample *samples, struct cla
 			findings[c].first = i;
 	}
 	for (size_t i = 0; i < a->n; i++) {
-		const size_t c = classes->of[i], most = classes->differs[i] ? DIFFERING : EQUAL;
+		const size_t c = classes->of[i], most = (classes->differs[i] ? DIFFERING : EQUAL) / (a->q->in_bytes > 4 ? 3 : 1);
 		const size_t n = classes->differs[i] ? findings[c].n_differ : findings[c].n - findings[c].n_differ;
 		const size_t k = seen[c][classes->differs[i]]++;
 

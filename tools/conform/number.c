@@ -65,9 +65,18 @@ static uint32_t encode(const struct mxfp_format_info *f, uint32_t x, const struc
 
 uint32_t number_encode(const struct mxfp_format_info *f, uint32_t x, enum mxfp_round round, enum mxfp_overflow overflow)
 {
+	/* Ways ask for the same codes again and again. */
+	static struct { uint32_t x, key, code; } known[1 << 16];
 	const struct mxfp_convert_options options = {.size = sizeof options, .round = round, .overflow = overflow};
+	const uint32_t key = 1 + (((uint32_t)f->format << 4 | (uint32_t)round) << 4 | (uint32_t)overflow);
+	const uint32_t at = ((x ^ key << 8) * UINT32_C(0x9E3779B1)) >> 16;
 
-	return encode(f, x, &options);
+	if (known[at].x != x || known[at].key != key) {
+		known[at].x = x;
+		known[at].key = key;
+		known[at].code = encode(f, x, &options);
+	}
+	return known[at].code;
 }
 
 static uint32_t through(enum mxfp_format format, uint32_t x)
@@ -368,7 +377,7 @@ uint32_t number_encode_way(const struct mxfp_format_info *f, uint32_t x, const s
 	if (options.round == MXFP_ROUND_SR && other_words(way) && (x & F32_INF) != F32_INF)
 		return encode_by_word(f, x, way, mxfp_philox_word(options.seed, options.stream, options.first_index));
 	const uint32_t y = code_sign(f) == 0 && has_quirk(way, QUIRK_NEGATIVE_MAGNITUDE) ? x & ~F32_SIGN : x;
-	return after(f, y, encode(f, y, &options), way);
+	return after(f, y, options.round == MXFP_ROUND_SR ? encode(f, y, &options) : number_encode(f, y, options.round, options.overflow), way);
 }
 
 struct way number_element_way(const struct way *way)
