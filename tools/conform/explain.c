@@ -549,12 +549,26 @@ static void remember(struct seen *seen, const struct named *named)
 		seen->quirks[named->quirk] = true;
 }
 
+/* Whether a way of few differing items is the only one alone, or was found before. */
+static bool is_sure(const struct search *s, const struct set *set, size_t n_differ)
+{
+	size_t n = 0;
+
+	for (size_t w = 0; w < s->ways->n && n_differ < FEW && set->n == 1 && set->wire < 0; w++)
+		n += !s->ways->list[w].is_near && total(s, &s->ways->list[w].way, s->classes->n * WHOLE) != 0;
+	return n < 2 || s->ways->list[set->members[0]].is_seen;
+}
+
 /* Names ways by class. */
 static void name_all(struct finding *findings, const struct search *s, const struct set *set, const struct tally tallies[CLASSES_MAX],
                      bool whole, struct seen *seen)
 {
 	bool accepted[COMBINED_MAX] = {false};
+	size_t n_differ = 0;
 
+	for (size_t c = 0; c < s->classes->n; c++)
+		n_differ += tallies[c].n_differ;
+	const bool sure = is_sure(s, set, n_differ);
 	for (size_t m = 0; m < set->n; m++) {
 		const struct named *named = &s->ways->list[set->members[m]];
 		size_t n_given = 0;
@@ -562,8 +576,8 @@ static void name_all(struct finding *findings, const struct search *s, const str
 		for (size_t c = 0; c < s->classes->n; c++)
 			if (is_whole(&tallies[c]) && part_of(s, set, m, c).touches)
 				n_given += tallies[c].given;
-		accepted[m] = whole || n_given >= FEW || (n_given > 0 && named->is_seen);
-		if (n_given > 0)
+		accepted[m] = (whole && sure) || n_given >= FEW || (n_given > 0 && named->is_seen);
+		if (n_given > 0 && sure)
 			remember(seen, named);
 	}
 	for (size_t c = 0; c < s->classes->n; c++) {
@@ -572,7 +586,7 @@ static void name_all(struct finding *findings, const struct search *s, const str
 		if (f->n_differ == 0)
 			continue;
 		if (is_whole(&tallies[c]))
-			name_set(f, s, set, c, accepted, "", NULL);
+			name_set(f, s, set, c, accepted, sure ? "" : "perhaps: ", NULL);
 		else if (f->n_differ >= FEW)
 			name_one(f, s, set, c, accepted);
 		if (set->wire >= 0 && f->n_ways < COMBINED_MAX)

@@ -359,7 +359,7 @@ static uint32_t see(const struct way *way, uint32_t x[BLOCK], bool *non_finite)
 		if (has_quirk(way, QUIRK_VIA_F16))
 			x[i] = code_decode(f16, number_encode(f16, x[i], MXFP_ROUND_RNE, MXFP_OVERFLOW_OVF));
 		m = x[i] & ~F32_SIGN;
-		*non_finite |= m >= F32_INF && !(m > F32_INF && has_quirk(way, QUIRK_NAN_CAST));
+		*non_finite |= m >= F32_INF;
 		if (i < n && m < F32_INF && m > amax && !(has_quirk(way, QUIRK_SIGNED_MAX) && x[i] >> 31))
 			amax = m;
 	}

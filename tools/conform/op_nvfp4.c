@@ -2,6 +2,8 @@
 /* NVFP4: tensor scales, blocks both ways. */
 #include "config.h"
 
+#include <float.h>
+
 #include "base/library.h"
 #include "conform/number.h"
 
@@ -186,7 +188,30 @@ static uint8_t other_scale(const struct way *way, float block_amax, float g, boo
 	return scale;
 }
 
-/* A block with quirks: its scale, then each element by itself, divided as `te` or else as compressed-tensors does. */
+/* What an element is rounded from, by recipe: divided by the scale sf and the tensor's g; by `ggml` as by torchao-1. */
+static float quotient(enum mxfp_recipe recipe, float x, float sf, float g, uint32_t amax)
+{
+	const float most = recipe == MXFP_RECIPE_4OVER6 ? 1536 : 2688, larger = amax == 0 ? 1 : most / f32_value(amax);
+
+	switch (recipe) {
+	case MXFP_RECIPE_TE:
+	case MXFP_RECIPE_4OVER6:
+		return x * fminf(1 / (sf * (1 / larger)), FLT_MAX);
+	case MXFP_RECIPE_TORCHAO:
+		return x * ((1 / g) / sf);
+	case MXFP_RECIPE_TORCHAO_1:
+	case MXFP_RECIPE_GGML:
+		return x * (1 / sf);
+	case MXFP_RECIPE_COMPRESSED_TENSORS:
+	default: {
+		const float y = x / (recipe == MXFP_RECIPE_COMPRESSED_TENSORS ? sf / g : sf * g);
+
+		return y == 0 ? 0 : y;
+	}
+	}
+}
+
+/* A block with quirks: its scale, then each element by itself. */
 static void quantize_by_hand(const struct question *q, const struct way *way, const uint8_t *in, uint8_t *out)
 {
 	static const enum mxfp_format via[] = {MXFP_FORMAT_BF16, MXFP_FORMAT_F16};
@@ -219,13 +244,10 @@ static void quantize_by_hand(const struct question *q, const struct way *way, co
 	const float g = has_g ? blocks.tensor_scale : 1, six = block_amax / 6;
 	scale = other_scale(way, block_amax, g, blocks.tensor_scale_divides, scale);
 	const float sf = f32_value(code_decode(ue4m3(), scale));
-	float divisor = blocks.tensor_scale_divides ? sf / g : sf * g;
-	if (has_quirk(way, QUIRK_UNROUNDED_SCALE))
-		divisor = six;
+	const uint32_t amax = has_quirk(way, QUIRK_NO_TENSOR_SCALE) ? 0 : q->parameter;
+	const enum mxfp_recipe recipe = (enum mxfp_recipe)way->choice[MXFP_OPTION_RECIPE];
 	for (int i = 0; i < BLOCK; i++) {
-		const float v = f32_value(x[i]);
-		const float y = divisor == 0 ? (v == 0 ? v : v * INFINITY) :
-		                way->choice[MXFP_OPTION_RECIPE] == MXFP_RECIPE_TE ? v * (1 / divisor) : v / divisor;
+		const float y = has_quirk(way, QUIRK_UNROUNDED_SCALE) ? f32_value(x[i]) / six : quotient(recipe, f32_value(x[i]), sf, g, amax);
 
 		codes[i] = (uint8_t)number_encode_way(e2m1(), f32_bits(y), &element, 0, 0, 0);
 	}
