@@ -417,8 +417,21 @@ static struct asked other_wire(const struct asked *a, enum quirk wire, uint8_t *
 	return other;
 }
 
-/* Seeks ways under another order of bytes, that give every answer. */
-static bool seek_wire(const struct search *s, struct set *set, struct tally tallies[CLASSES_MAX], uint8_t *room)
+/* Three quarters of what differs, and all of the rest. */
+static bool is_mostly(const struct tally tallies[CLASSES_MAX])
+{
+	size_t n_differ = 0, given = 0, broken = 0;
+
+	for (size_t c = 0; c < CLASSES_MAX; c++) {
+		n_differ += tallies[c].n_differ;
+		given += tallies[c].given;
+		broken += tallies[c].broken;
+	}
+	return given * 4 >= n_differ * 3 && broken == 0;
+}
+
+/* Seeks ways under another order of bytes, that give most answers; `view` is then what was asked and answered in that order. */
+static bool seek_wire(const struct search *s, struct set *set, struct tally tallies[CLASSES_MAX], uint8_t *room, struct asked *view)
 {
 	const struct question *q = s->a->q;
 	const uint64_t whole = s->classes->n * WHOLE, plain = total(s, &q->way, 0);
@@ -433,12 +446,16 @@ static bool seek_wire(const struct search *s, struct set *set, struct tally tall
 			continue;
 		other = other_wire(s->a, (enum quirk)wire, room);
 		search.a = &other;
-		if (total(&search, &q->way, 0) <= plain + (whole - plain) / 8 || !seek(&search, &found, found_tallies))
+		if (total(&search, &q->way, 0) <= plain + (whole - plain) / 8)
+			continue;
+		const bool found_whole = seek(&search, &found, found_tallies);
+		if (!found_whole && !is_mostly(found_tallies))
 			continue;
 		*set = found;
 		set->wire = wire;
 		memcpy(tallies, found_tallies, sizeof found_tallies);
-		return true;
+		*view = other;
+		return found_whole;
 	}
 	return false;
 }
@@ -589,7 +606,7 @@ static void name_all(struct finding *findings, const struct search *s, const str
 			name_set(f, s, set, c, accepted, sure ? "" : "perhaps: ", NULL);
 		else if (f->n_differ >= FEW)
 			name_one(f, s, set, c, accepted);
-		if (set->wire >= 0 && f->n_ways < COMBINED_MAX)
+		if (set->wire >= 0 && is_whole(&tallies[c]) && f->n_ways < COMBINED_MAX)
 			snprintf(f->ways[f->n_ways++], WAY_TEXT, "%s", quirks[set->wire].meaning);
 	}
 }
@@ -600,7 +617,8 @@ static int explain_classes(struct finding *findings, const struct classes *class
 	struct ways *ways = malloc(sizeof *ways);
 	uint8_t *room = malloc(a->n * (a->q->in_bytes > a->q->out_bytes ? a->q->in_bytes : a->q->out_bytes));
 	const bool enough = ways != NULL && room != NULL;
-	const struct search s = {a, classes, samples, ways};
+	struct asked view = *a;
+	const struct search s = {&view, classes, samples, ways};
 	struct tally tallies[CLASSES_MAX];
 	struct set set;
 
@@ -614,7 +632,7 @@ static int explain_classes(struct finding *findings, const struct classes *class
 				whole = true;
 			}
 		if (!whole)
-			whole = seek_wire(&s, &set, tallies, room);
+			whole = seek_wire(&s, &set, tallies, room, &view);
 		if (!whole) {
 			tally_all(&s, &set.way, tallies, false);
 			drop_refuted(&s, &set, tallies);

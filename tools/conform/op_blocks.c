@@ -55,7 +55,7 @@ static int way_scale(const struct question *q, const struct way *way, uint32_t a
 	const struct mxfp_format_info *e = element_of(q);
 	const enum mxfp_rule chosen = (enum mxfp_rule)way->choice[MXFP_OPTION_RULE], rule = chosen == MXFP_RULE_MSE ? MXFP_RULE_FLOOR : chosen;
 
-	if (!scale_quirks(way))
+	if (!scale_quirks(way) || amax > F32_INF)
 		return rule_scale(q->format, rule, amax);
 	if (has_quirk(way, QUIRK_FLUSH_SOURCE) && (amax & F32_INF) == 0)
 		amax = 0;
