@@ -128,7 +128,7 @@ static int encode(const struct format *f, double x, const char *round, bool satu
 		v -= fmod(v, ldexp(1, 1 - f->bias - 23));
 	if (is("half-away") || is("saturates-early") || is("four-decisions"))
 		round = "rna";
-	if (is("truncates"))
+	if (is("truncates") || (is("truncates-below") && v < ldexp(1, f->emax)))
 		round = "rtz";
 	if (is("never-saturates") && f->has_nan)
 		saturates = false;

@@ -154,6 +154,7 @@ high-first,emax-1,ties-odd	mx mxfp4 floor rne	ties to odd	the first co	trn3: flo
 clamps-shift	cast e4m3 rne sat	-
 every-eighth	cast e4m3 rne sat	-
 top-250	scale mxfp4 floor	-
+truncates-below	cast e4m3 rne sat	-
 clips-wrong	mx mxfp4 floor rne	-
 END_OF_FAULTS
 [ $n -ge 60 ] || bad "only $n faults"
