@@ -16,9 +16,15 @@
 
 static const char *fault = "";
 
+/* Whether a fault is among those named, with commas between; "": none is. */
 static bool is(const char *name)
 {
-	return strcmp(fault, name) == 0;
+	const size_t n = strlen(name);
+
+	for (const char *at = fault; n > 0 && (at = strstr(at, name)) != NULL; at += n)
+		if ((at == fault || at[-1] == ',') && (at[n] == '\0' || at[n] == ','))
+			return true;
+	return n == 0 && *fault == '\0';
 }
 
 /* Formats: exponent and significand bits, bias, largest code, and whether Inf is there. */
@@ -81,6 +87,10 @@ static double to_integer(double v, const char *round, bool negative)
 		return negative ? low : ceil(v);
 	if (strcmp(round, "rtn") == 0)
 		return negative ? ceil(v) : low;
+	if (rest == 0.5 && is("ties-odd"))
+		return fmod(low, 2) == 1 ? low : low + 1;
+	if (rest == 0.5 && is("ties-bit"))
+		return low + (double)((long)low >> 1 & 1);
 	if (strcmp(round, "rna") == 0)
 		return rest >= 0.5 ? low + 1 : low;
 	if (strcmp(round, "rhz") == 0)
@@ -95,6 +105,8 @@ static int encode(const struct format *f, double x, const char *round, bool satu
 	double v = fabs(x), largest = magnitude_of(f, f->max);
 
 	saturates = !f->has_nan || (saturates && !wide);
+	if (isnan(x) && is("nan-minus-max"))
+		return 1 << (bits_of(f) - 1) | f->max;
 	if (isnan(x))
 		return f->has_nan ? sign | (f->has_inf ? f->max + 1 + (1 << (f->significand_bits - 1)) : top) : f->max;
 	if (is("shifted-out") && v < ldexp(1, 1 - f->bias)) {
@@ -110,9 +122,13 @@ static int encode(const struct format *f, double x, const char *round, bool satu
 		if (fmod(v, 2 * ninth) >= ninth)
 			v -= ninth;
 	}
+	if (is("low-bit") && v > 0 && !isinf(v))
+		v -= fmod(v, ldexp(1, ilogb(v) - 22));
+	if (is("sticky-lost") && v < ldexp(1, 1 - f->bias))
+		v -= fmod(v, ldexp(1, 1 - f->bias - 23));
 	if (is("half-away") || is("saturates-early") || is("four-decisions"))
 		round = "rna";
-	if (is("truncates"))
+	if (is("truncates") || (is("truncates-below") && v < ldexp(1, f->emax)))
 		round = "rtz";
 	if (is("never-saturates") && f->has_nan)
 		saturates = false;
@@ -133,6 +149,8 @@ static int encode(const struct format *f, double x, const char *round, bool satu
 		return 0x7F;
 	if (is("saturates-early") && v >= ldexp(1, f->emax))
 		return sign | f->max;
+	if (is("early-overflow") && v > largest)
+		return sign | (saturates ? f->max : f->max + 1);
 	if (isinf(v))
 		return sign | (saturates ? f->max : f->max + 1);
 	int exponent = v == 0 ? 1 - f->bias : ilogb(v);
@@ -140,10 +158,24 @@ static int encode(const struct format *f, double x, const char *round, bool satu
 		exponent = 1 - f->bias;
 	if (is("binade-too-small") && v < ldexp(1, 1 - f->bias))
 		v /= 2;
+	if (is("rounds-twice"))
+		v = ldexp(rint(ldexp(v, f->significand_bits + 1 - exponent)), exponent - f->significand_bits - 1);
 	double n = to_integer(ldexp(v, f->significand_bits - exponent), round, negative);
 	double code = n + ((double)(exponent - 1 + f->bias) * (1 << f->significand_bits));
 	if (is("loses-carry") && n == 2 << f->significand_bits)
 		code -= 1 << f->significand_bits;
+	if (is("carry-keeps") && n == 2 << f->significand_bits)
+		code += (1 << f->significand_bits) - 1;
+	if (is("subnormal-stays") && v < ldexp(1, 1 - f->bias) && code == 1 << f->significand_bits)
+		code--;
+	if (is("clamps-shift") && v > 0 && v < ldexp(1, -f->bias - f->significand_bits) && v != ldexp(1, ilogb(v)))
+		code = 1;
+	if (is("underflow-plus") && code == 0 && v > 0)
+		return 0;
+	if (is("largest-overflows") && code == f->max)
+		code++;
+	if (is("saturated-positive") && code > f->max)
+		return f->max;
 	if (is("binade-too-small") && f->max == 0x7E && code >= 8)
 		code -= fmod(code, 2);
 	if (is("carry-unchecked") && v < ldexp(1, f->emax + 1))
@@ -167,7 +199,7 @@ static int scale_of(const struct format *f, const char *rule, float amax)
 	int exponent, s;
 
 	if (amax == 0)
-		return is("zero-block-nan") ? 0xFF : 0;
+		return is("zero-block-nan") ? 0xFF : is("scale-1");
 	double m = 2 * frexp(amax, &exponent);
 	exponent--;
 	if (strcmp(rule, "floor") == 0)
@@ -182,7 +214,7 @@ static int scale_of(const struct format *f, const char *rule, float amax)
 		return -1;
 	if (is("quotient-exponent"))
 		s = amax / (float)largest < FLT_MIN ? -127 : ilogbf(amax / (float)largest);
-	if (is("log-nearest") && m != 1)
+	if (is("log-nearest"))
 		s = (int)floor(log2(amax / largest) + 0.5);
 	if (is("power-nearest"))
 		s = ilogb(amax / largest) + (amax / largest >= 1.5 * ldexp(1, ilogb(amax / largest)));
@@ -200,7 +232,11 @@ static int scale_of(const struct format *f, const char *rule, float amax)
 		s = scale_of(f, rule, isinf(rounded) ? FLT_MAX : rounded) - 127;
 		fault = saved;
 	}
-	return s < -127 ? 0 : s > 127 ? 254 : s + 127;
+	if (is("emax-1"))
+		s++;
+	if (is("top-250") && s > 123)
+		s = 123;
+	return s < -127 + is("scale-1") ? is("scale-1") : s > 127 ? 254 : s + 127;
 }
 
 static void pack(uint8_t *bytes, const uint8_t *codes, int n, int bits)
@@ -254,9 +290,10 @@ static long number(const char *key)
 
 static float float_at(const uint8_t *bytes)
 {
+	const uint8_t swapped[4] = {bytes[3], bytes[2], bytes[1], bytes[0]};
 	float x;
 
-	memcpy(&x, bytes, 4);
+	memcpy(&x, is("big-endian") ? swapped : bytes, 4);
 	return x;
 }
 
@@ -297,6 +334,8 @@ static long cast(const uint8_t *in, long n)
 		uint32_t bits;
 		int code = encode(f, (double)float_at(in + 4 * i), round, saturates);
 
+		if (is("every-eighth") && i % 8 == 7)
+			code = encode(f, (double)float_at(in + 4 * i), "rtz", saturates);
 		memcpy(&bits, in + 4 * i, 4);
 		if (bits_of(f) > 8) {
 			if (isnan(float_at(in + 4 * i))) /* the payload is kept */
@@ -349,7 +388,7 @@ static long mx(const uint8_t *in, long n)
 		for (int i = 0; i < 32; i++) {
 			float x = fabsf(float_at(in + 128 * b + 4 * i));
 
-			amax = x > amax ? x : amax;
+			amax = x > amax && !(is("last-out") && i == 31) ? x : amax;
 			odd |= !isfinite(x);
 		}
 		if (is("nan-dropped") && isfinite(amax))
@@ -359,9 +398,11 @@ static long mx(const uint8_t *in, long n)
 			float x = float_at(in + 128 * b + 4 * i);
 
 			codes[i] = (uint8_t)encode(f, isnan(x) ? 0.0 : ldexp((double)x, 127 - s), round, true);
+			if (is("clips-wrong") && fabs(ldexp((double)x, 127 - s)) > 6)
+				codes[i] = signbit(x) ? 14 : 6;
 		}
-		pack(out + b * bytes, codes, 32, bits_of(f));
-		out[n * bytes + b] = (uint8_t)s;
+		pack(out + b * bytes + (is("interleaved") ? b : is("scales-first") ? n : 0), codes, 32, bits_of(f));
+		out[is("interleaved") ? b * (bytes + 1) + bytes : is("scales-first") ? b : n * bytes + b] = (uint8_t)s;
 	}
 	return n * (bytes + 1);
 }
@@ -375,9 +416,9 @@ static long mx_decode(const uint8_t *in, long n)
 	long bytes = 32 * bits_of(f) / 8;
 	for (long b = 0; b < n; b++) {
 		uint8_t codes[32];
-		int s = in[n * bytes + b];
+		int s = in[is("gguf-blocks") ? b * (bytes + 1) : n * bytes + b];
 
-		unpack(codes, in + b * bytes, 32, bits_of(f));
+		unpack(codes, in + b * bytes + (is("gguf-blocks") ? b + 1 : 0), 32, bits_of(f));
 		for (int i = 0; i < 32; i++) {
 			float x = (float)decode(f, codes[i]);
 			double y = ldexp((double)x, s - 127);
@@ -572,6 +613,8 @@ static void misbehave(long n_bytes)
 	if (is("short")) {
 		printf("{\"bytes\":%ld}\n", n_bytes / 2);
 		n_bytes /= 2;
+	} else if (is("quoted")) {
+		printf("{\"bytes\":\"%ld\"}\n", n_bytes);
 	} else {
 		printf("{\"bytes\":%ld}\n", is("lies") ? n_bytes - 8 : n_bytes);
 	}
@@ -584,7 +627,9 @@ static void misbehave(long n_bytes)
 	if (is("endless"))
 		for (;;)
 			fwrite(out, 1, 1, stdout);
-	fwrite(out, 1, (size_t)n_bytes, stdout);
+	fwrite(out, 1, (size_t)(is("exits-half") ? n_bytes / 2 : is("stalls") ? n_bytes - 1 : n_bytes), stdout);
+	if (is("exits-half") || (is("stalls") && fflush(stdout) == 0 && sleep(60) == 0))
+		exit(3);
 }
 
 int main(int argc, char **argv)
@@ -602,7 +647,9 @@ int main(int argc, char **argv)
 		out = calloc((size_t)n * 160 + 64, 1);
 		if (in == NULL || out == NULL || (is("deaf") && n > 0 && sleep(60) == 0) || fread(in, 1, (size_t)n_bytes, stdin) != (size_t)n_bytes)
 			return 1;
-		if (strcmp(word("op"), "hello") == 0) {
+		if (strcmp(word("op"), "hello") == 0 && is("refuses-hello")) {
+			puts("{\"unsupported\":true}");
+		} else if (strcmp(word("op"), "hello") == 0) {
 			printf("{\"version\":%d,\"name\":\"test%s%s\",\"batch\":%d}\n", is("version-2") ? 2 : 1, *fault != '\0' ? " " : "", fault,
 			       is("") ? 1000 : 65536);
 		} else {

@@ -110,7 +110,19 @@ struct exchange {
 	const char *what;
 	struct { const uint8_t *bytes; size_t n; } send[2];
 	double deadline;
+	size_t got, due; /* bytes after the answer's line; due 0: it has not come */
 };
+
+/* What came of an answer: "" if nothing did. */
+static const char *say_came(const struct child *child, const struct exchange *x, char text[96])
+{
+	*text = '\0';
+	if (x->due > 0)
+		snprintf(text, 96, " after %zu of %zu bytes of its answer", x->got, x->due);
+	else if (child->n_held > 0)
+		snprintf(text, 96, " after %zu byte%s of its answer, without a newline", child->n_held, child->n_held == 1 ? "" : "s");
+	return text;
+}
 
 /* Writes what the child takes now. */
 static int send_some(struct child *child, struct exchange *x, struct error *error)
@@ -148,11 +160,13 @@ static int await(struct child *child, struct exchange *x, struct error *error)
 	for (;;) {
 		const bool sends = x->send[0].n + x->send[1].n > 0;
 		struct pollfd polled[2] = {{child->out, POLLIN, 0}, {child->in, POLLOUT, 0}};
+		char came[96];
 		int code = interrupt_check(error);
 
 		if (code == EXIT_OK && clock_seconds() > x->deadline)
-			code = fail(error, EXIT_INPUT, "%s: %s: no whole answer within %g s%s; does it flush its output after each? "
+			code = fail(error, EXIT_INPUT, "%s: %s: no whole answer within %g s%s%s%s; does it flush its output after each? "
 			            "else give a larger --timeout", child->command, x->what, child->timeout,
+			            *say_came(child, x, came) != '\0' ? ", it stopped" : "", came,
 			            sends ? ", and it does not read the request" : "");
 		if (code != EXIT_OK)
 			return code;
@@ -173,7 +187,7 @@ static int await(struct child *child, struct exchange *x, struct error *error)
 static int receive_some(struct child *child, struct exchange *x, uint8_t *bytes, size_t n, size_t *got, struct error *error)
 {
 	for (;;) {
-		char text[128];
+		char text[128], came[96];
 		int code = await(child, x, error);
 
 		if (code != EXIT_OK)
@@ -188,6 +202,8 @@ static int receive_some(struct child *child, struct exchange *x, uint8_t *bytes,
 		if (read_ < 0)
 			return fail_errno(error, child->command, "cannot read from it");
 		say_end(child, text, sizeof text);
+		if (*say_came(child, x, came) != '\0')
+			return fail(error, EXIT_INPUT, "%s: %s: it %s%s; run it by hand to see why", child->command, x->what, text, came);
 		return fail(error, EXIT_INPUT, "%s: %s: it %s in place of an answer; run it by hand to see why", child->command,
 		            x->what, text);
 	}
@@ -291,6 +307,8 @@ static int take_hello(struct child *child, const json_t *json, struct error *err
 	const json_t *version = json_object_get(json, "version"), *batch = json_object_get(json, "batch");
 	const char *name = json_string_value(json_object_get(json, "name"));
 
+	if (json_object_get(json, "unsupported") != NULL)
+		return fail(error, EXIT_INPUT, "%s: hello: it cannot be refused; answer {\"version\":%d,\"name\":\"...\"}", child->command, EXCHANGE);
 	if (!json_is_integer(version) || json_integer_value(version) != EXCHANGE)
 		return fail(error, EXIT_INPUT, "%s: hello: \"version\" is not %d, the version of the exchange that mxfp speaks",
 		            child->command, EXCHANGE);
@@ -307,7 +325,7 @@ static int take_hello(struct child *child, const json_t *json, struct error *err
 int child_start(struct child *child, const char *command, double timeout, struct error *error)
 {
 	static const char hello[] = "{\"op\":\"hello\",\"version\":1}\n";
-	struct exchange x = {"hello", {{(const uint8_t *)hello, sizeof hello - 1}, {NULL, 0}}, 0};
+	struct exchange x = {.what = "hello", .send = {{(const uint8_t *)hello, sizeof hello - 1}, {NULL, 0}}};
 	json_t *json = NULL;
 
 	*child = (struct child){.command = command, .timeout = timeout};
@@ -315,7 +333,7 @@ int child_start(struct child *child, const char *command, double timeout, struct
 	if (code == EXIT_OK)
 		code = send_request(child, &x, &json, error);
 	if (code == EXIT_OK)
-		code = check_keys(child, "hello", json, (const char *const[]){"version", "name", "batch", NULL}, error);
+		code = check_keys(child, "hello", json, (const char *const[]){"version", "name", "batch", "unsupported", NULL}, error);
 	if (code == EXIT_OK)
 		code = take_hello(child, json, error);
 	json_decref(json);
@@ -325,7 +343,7 @@ int child_start(struct child *child, const char *command, double timeout, struct
 int child_ask(struct child *child, const char *what, const char *line, const uint8_t *bytes, size_t n, uint8_t *answer,
               size_t n_answer, struct error *error)
 {
-	struct exchange x = {what, {{(const uint8_t *)line, strlen(line)}, {bytes, n}}, 0};
+	struct exchange x = {.what = what, .send = {{(const uint8_t *)line, strlen(line)}, {bytes, n}}};
 	json_t *json = NULL;
 	int code = send_request(child, &x, &json, error);
 	const json_t *announced = json_object_get(json, "bytes");
@@ -333,7 +351,10 @@ int child_ask(struct child *child, const char *what, const char *line, const uin
 	if (code == EXIT_OK)
 		code = check_keys(child, what, json, (const char *const[]){"bytes", "unsupported", NULL}, error);
 	child->unsupported = json_is_true(json_object_get(json, "unsupported"));
-	if (code == EXIT_OK && !child->unsupported && !json_is_integer(announced))
+	if (code == EXIT_OK && !child->unsupported && announced != NULL && !json_is_integer(announced))
+		code = fail(error, EXIT_INPUT, "%s: %s: \"bytes\" of the answer is not a whole number%s", child->command, what,
+		            json_is_string(announced) ? ": write it without quotes" : "");
+	else if (code == EXIT_OK && !child->unsupported && announced == NULL)
 		code = fail(error, EXIT_INPUT, "%s: %s: the answer has neither \"bytes\" nor \"unsupported\"", child->command, what);
 	const json_int_t n_announced = child->unsupported ? 0 : json_integer_value(announced);
 	json_decref(json);
@@ -351,6 +372,8 @@ int child_ask(struct child *child, const char *what, const char *line, const uin
 	while (code == EXIT_OK && got < n_answer) {
 		size_t more = 0;
 
+		x.got = got;
+		x.due = n_answer;
 		code = receive_some(child, &x, answer + got, n_answer - got, &more, error);
 		got += more;
 	}

@@ -53,7 +53,7 @@ static void let_go(struct held *held)
 }
 
 static int ask(struct outcome *outcome, struct child *child, const struct question *q, const struct conform_options *options,
-               struct error *error)
+               struct seen *seen, struct error *error)
 {
 	struct held held = {.items = {.item_bytes = q->in_bytes, .quick = options->quick, .random = seed_of(q, options->seed)}};
 	struct finding findings[CLASSES_MAX];
@@ -65,10 +65,10 @@ static int ask(struct outcome *outcome, struct child *child, const struct questi
 		code = question_ask(child, q, held.items.bytes, held.items.n, held.got, error);
 	outcome->unsupported = child->unsupported;
 	outcome->n = held.items.n;
-	const struct asked asked = {q, held.items.bytes, held.expected, held.got, held.indices, held.items.n};
+	const struct asked asked = {q, held.items.bytes, held.expected, held.got, held.indices, held.items.n, child->batch};
 	if (code == EXIT_OK && !child->unsupported) {
 		operations[q->op]->answer(q, &q->way, held.items.bytes, held.indices, held.items.n, held.expected);
-		code = explain(findings, &n_findings, &outcome->n_differ, &asked, error);
+		code = explain(findings, &n_findings, &outcome->n_differ, &asked, seen, error);
 	}
 	if (code == EXIT_OK)
 		code = outcome_keep(outcome, &asked, findings, n_findings, error);
@@ -121,6 +121,7 @@ struct run {
 	struct child child;
 	const struct conform_options *options;
 	struct outcomes outcomes;
+	struct seen seen;
 	size_t n_whole; /* of these: answered */
 };
 
@@ -129,7 +130,7 @@ static int visit_ask(void *context, const struct question *q, struct error *erro
 	struct run *run = context;
 	struct outcome *outcome = outcomes_add(&run->outcomes, q->op, q->label);
 
-	int code = outcome != NULL ? ask(outcome, &run->child, q, run->options, error) : fail_memory(error);
+	int code = outcome != NULL ? ask(outcome, &run->child, q, run->options, &run->seen, error) : fail_memory(error);
 	run->n_whole += code == EXIT_OK;
 	return code;
 }

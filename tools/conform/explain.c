@@ -9,8 +9,11 @@
 
 #include "conform/number.h"
 
-/* The most items of a class that ways are tried on, and the most ways. */
-enum { SAMPLE = 400, WAYS_MAX = 160 };
+/* Items of a class that ways are tried on: those that differ, others, a third if items are blocks, and those that refuted a guess. */
+enum { DIFFERING = 96, EQUAL = 48, REFUTING = 16, ROUNDS = 3, SAMPLE = DIFFERING + EQUAL + ROUNDS * REFUTING };
+
+/* The most ways; items that are too few for a name; the score of an item that matches, and of a class. */
+enum { WAYS_MAX = 240, FEW = 8, MATCH = 1000, WHOLE = 1000000 };
 
 static const struct {
 	uint32_t operations;
@@ -23,9 +26,10 @@ static const struct {
 struct named {
 	struct way way;
 	char text[WAY_TEXT];
-	int option;   /* that it chooses; -1: a quirk */
+	int option, value; /* that it chooses; -1: a quirk */
 	int quirk;
-	bool is_near; /* a tolerance, which is no way of its own */
+	bool is_near;      /* a tolerance, which is no way of its own */
+	bool is_seen;      /* in a question before */
 };
 
 struct ways {
@@ -38,8 +42,14 @@ static bool is_tolerance(int quirk)
 	return quirk == QUIRK_WITHIN_1 || quirk == QUIRK_WITHIN_4 || quirk == QUIRK_WITHIN_64;
 }
 
+/* Of bytes on their way, not of numbers. */
+static bool is_wire(int quirk)
+{
+	return quirk >= QUIRK_IN_BLOCKS && quirk <= QUIRK_OUT_SWAPPED;
+}
+
 /* Other values of the options of a question, then the quirks of its operation. */
-static void list_ways(struct ways *ways, const struct question *q)
+static void list_ways(struct ways *ways, const struct question *q, const struct seen *seen)
 {
 	ways->n = 0;
 	for (int option = 0; option < N_CHOICES; option++)
@@ -50,7 +60,7 @@ static void list_ways(struct ways *ways, const struct question *q)
 			    (option == MXFP_OPTION_ROUND && value == MXFP_ROUND_SR) ||
 			    (option == MXFP_OPTION_RULE && q->op == OP_SCALE && value == MXFP_RULE_MSE))
 				continue;
-			*named = (struct named){.way = q->way, .option = option};
+			*named = (struct named){.way = q->way, .option = option, .value = value, .is_seen = seen->values[option] >> value & 1};
 			named->way.choice[option] = value;
 			snprintf(named->text, sizeof named->text, "%s: %s", mxfp_option_name((enum mxfp_option)option, value),
 			         mxfp_option_meaning((enum mxfp_option)option, value));
@@ -59,9 +69,9 @@ static void list_ways(struct ways *ways, const struct question *q)
 	for (int quirk = 0; quirk < N_QUIRKS; quirk++) {
 		struct named *named = &ways->list[ways->n];
 
-		if (ways->n == WAYS_MAX || (quirks[quirk].operations >> q->op & 1) == 0)
+		if (ways->n == WAYS_MAX || (quirks[quirk].operations >> q->op & 1) == 0 || is_wire(quirk))
 			continue;
-		*named = (struct named){.way = q->way, .option = -1, .quirk = quirk, .is_near = is_tolerance(quirk)};
+		*named = (struct named){.way = q->way, .option = -1, .quirk = quirk, .is_near = is_tolerance(quirk), .is_seen = seen->quirks[quirk]};
 		named->way.quirks[quirk / 64] |= UINT64_C(1) << quirk % 64;
 		snprintf(named->text, sizeof named->text, "%s", quirks[quirk].meaning);
 		ways->n++;
@@ -83,13 +93,51 @@ static bool combine(struct way *way, const struct question *q, const struct name
 /* What all items are. */
 struct classes {
 	uint8_t *of; /* items: the number of their class */
+	bool *differs;
 	size_t n;
 };
 
-/* Items of one class, those that differ first. */
 struct sample {
-	size_t n, n_differ;
-	size_t items[SAMPLE];
+	size_t n, items[SAMPLE];
+};
+
+/* How many items of a class that differ a way gives, and of how many of the others it gives another answer. */
+struct tally {
+	size_t n_differ, given, others, broken;
+};
+
+static bool is_whole(const struct tally *t)
+{
+	return t->given == t->n_differ && t->broken == 0;
+}
+
+/* All but a twentieth of both. */
+static bool is_nearly(const struct tally *t)
+{
+	return t->n_differ >= FEW && t->given * 20 >= t->n_differ * 19 && t->broken * 20 <= t->n_differ && t->broken * 20 <= t->others;
+}
+
+static void tally_item(struct tally *t, bool differs, bool match)
+{
+	t->n_differ += differs;
+	t->given += differs && match;
+	t->others += !differs;
+	t->broken += !differs && !match;
+}
+
+struct search {
+	const struct asked *a;
+	const struct classes *classes;
+	struct sample *samples;
+	const struct ways *ways;
+};
+
+/* Ways together. */
+struct set {
+	struct way way;
+	size_t n, members[COMBINED_MAX];
+	uint64_t total;
+	int wire; /* a quirk of bytes, or -1 */
 };
 
 static int64_t ordered(uint32_t x)
@@ -109,161 +157,496 @@ static bool near(const struct question *q, const uint8_t *expected, const uint8_
 	return true;
 }
 
-static bool item_matches(const struct asked *a, const struct way *way, size_t i)
+static bool same_result(const struct asked *a, size_t i, const uint8_t *one, const uint8_t *other)
 {
-	uint8_t result[4096];
-	const uint8_t *in = a->in + i * a->q->in_bytes, *got = a->got + i * a->q->out_bytes, *expected = a->expected + i * a->q->out_bytes;
 	const struct operation *operation = operations[a->q->op];
 
-	if (has_quirk(way, QUIRK_WITHIN_1) || has_quirk(way, QUIRK_WITHIN_4) || has_quirk(way, QUIRK_WITHIN_64))
-		return near(a->q, expected, got, has_quirk(way, QUIRK_WITHIN_1) ? 1 : has_quirk(way, QUIRK_WITHIN_4) ? 4 : 64);
-	operation->answer(a->q, way, in, a->indices + i, 1, result);
-	return operation->same != NULL ? operation->same(a->q, in, result, got) : memcmp(result, got, a->q->out_bytes) == 0;
+	return memcmp(one, other, a->q->out_bytes) == 0 ||
+	       (operation->same != NULL && operation->same(a->q, a->in + i * a->q->in_bytes, one, other));
 }
 
-/* How many of a sample match, or 0 as soon as one does not, if all must. */
-static size_t matches(const struct asked *a, const struct way *way, const struct sample *sample, bool all)
+enum { RESULT_MAX = 4096 };
+
+static void result_of(const struct asked *a, const struct way *way, size_t i, uint8_t result[RESULT_MAX])
+{
+	operations[a->q->op]->answer(a->q, way, a->in + i * a->q->in_bytes, a->indices + i, 1, result);
+}
+
+/* MATCH if a way gives what was answered, else less, by the bytes that it gives. */
+static unsigned score(const struct asked *a, const struct way *way, size_t i)
+{
+	uint8_t result[RESULT_MAX];
+	const size_t n = a->q->out_bytes;
+	const uint8_t *got = a->got + i * n;
+	size_t equal = 0;
+
+	if (has_quirk(way, QUIRK_WITHIN_1) || has_quirk(way, QUIRK_WITHIN_4) || has_quirk(way, QUIRK_WITHIN_64))
+		return MATCH * near(a->q, a->expected + i * n, got, has_quirk(way, QUIRK_WITHIN_1) ? 1 : has_quirk(way, QUIRK_WITHIN_4) ? 4 : 64);
+	result_of(a, way, i, result);
+	if (same_result(a, i, result, got))
+		return MATCH;
+	for (size_t b = 0; b < n; b++)
+		equal += result[b] == got[b];
+	return (unsigned)(equal * (MATCH - 1) / n);
+}
+
+/* WHOLE if a way gives the sample of a class. */
+static uint64_t class_total(const struct search *s, const struct way *way, size_t c)
+{
+	const struct sample *sample = &s->samples[c];
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < sample->n; i++)
+		sum += score(s->a, way, sample->items[i]);
+	return sum * (WHOLE / MATCH) / sample->n;
+}
+
+/* The same of all classes; 0 as soon as it cannot be as much as `least`. */
+static uint64_t total(const struct search *s, const struct way *way, uint64_t least)
+{
+	uint64_t sum = 0;
+
+	for (size_t c = 0; c < s->classes->n; c++) {
+		sum += class_total(s, way, c);
+		if (sum + (s->classes->n - c - 1) * WHOLE < least)
+			return 0;
+	}
+	return sum;
+}
+
+static struct way without(const struct search *s, const struct set *set, size_t member)
+{
+	struct way way = s->a->q->way;
+
+	for (size_t m = 0; m < set->n; m++)
+		if (m != member)
+			combine(&way, s->a->q, &s->ways->list[set->members[m]]);
+	return way;
+}
+
+static void take_out(const struct search *s, struct set *set, size_t member)
+{
+	set->way = without(s, set, member);
+	for (size_t m = member + 1; m < set->n; m++)
+		set->members[m - 1] = set->members[m];
+	set->n--;
+}
+
+/* Adds the way that gives most, as long as one gives more, and takes out what is not needed. */
+static void climb(const struct search *s, struct set *set)
+{
+	bool idle[WAYS_MAX] = {false}; /* changes nothing, as long as options are the same */
+
+	*set = (struct set){.way = s->a->q->way, .wire = -1};
+	set->total = total(s, &set->way, 0);
+	while (set->n < COMBINED_MAX && set->total < s->classes->n * WHOLE) {
+		size_t best = s->ways->n;
+		uint64_t most = set->total;
+		struct way way;
+
+		for (size_t w = 0; w < s->ways->n; w++) {
+			const struct named *named = &s->ways->list[w];
+
+			way = set->way;
+			if (idle[w] || !combine(&way, s->a->q, named))
+				continue;
+			const uint64_t sum = total(s, &way, most);
+			idle[w] = sum == set->total;
+			if (sum > most || (sum == most && best < s->ways->n && named->is_seen && !s->ways->list[best].is_seen)) {
+				best = w;
+				most = sum;
+			}
+		}
+		if (best == s->ways->n)
+			break;
+		combine(&set->way, s->a->q, &s->ways->list[best]);
+		set->members[set->n++] = best;
+		set->total = most;
+		if (s->ways->list[best].option >= 0)
+			memset(idle, 0, sizeof idle);
+	}
+	for (size_t m = set->n; m-- > 0;) {
+		const struct way way = without(s, set, m);
+
+		if (set->n > 1 && total(s, &way, set->total) >= set->total)
+			take_out(s, set, m);
+	}
+}
+
+/* Compares all items with a way, and adds some that refute it to the samples. Returns whether none does. */
+static bool tally_all(const struct search *s, const struct way *way, struct tally tallies[CLASSES_MAX], bool add)
+{
+	size_t added[CLASSES_MAX] = {0};
+	bool whole = true;
+
+	memset(tallies, 0, CLASSES_MAX * sizeof *tallies);
+	for (size_t i = 0; i < s->a->n; i++) {
+		const size_t c = s->classes->of[i];
+		struct sample *sample = &s->samples[c];
+		const bool match = score(s->a, way, i) == MATCH;
+
+		tally_item(&tallies[c], s->classes->differs[i], match);
+		whole &= match;
+		if (add && !match && added[c] < REFUTING && sample->n < SAMPLE) {
+			sample->items[sample->n++] = i;
+			added[c]++;
+		}
+	}
+	return whole;
+}
+
+/* Seeks ways that give every answer, from the samples and then from what refutes a guess too. */
+static bool seek(const struct search *s, struct set *set, struct tally tallies[CLASSES_MAX])
+{
+	for (int round = 0;; round++) {
+		bool guessed[CLASSES_MAX] = {false}, refuted = false;
+
+		climb(s, set);
+		for (size_t c = 0; c < s->classes->n; c++)
+			guessed[c] = class_total(s, &set->way, c) == WHOLE;
+		if (tally_all(s, &set->way, tallies, round + 1 < ROUNDS))
+			return true;
+		for (size_t c = 0; c < s->classes->n; c++)
+			refuted |= guessed[c] && !is_whole(&tallies[c]);
+		if (!refuted || round + 1 == ROUNDS)
+			return false;
+	}
+}
+
+/* What one of a set does in a class, by its sample. */
+struct part {
+	bool touches;           /* it changes an answer */
+	uint64_t with, without; /* scores */
+	size_t broken_with, broken_without;
+};
+
+static struct part part_of(const struct search *s, const struct set *set, size_t member, size_t c)
+{
+	const struct way rest = without(s, set, member);
+	const struct sample *sample = &s->samples[c];
+	struct part part = {.touches = s->ways->list[set->members[member]].is_near};
+
+	for (size_t k = 0; k < sample->n; k++) {
+		const size_t i = sample->items[k];
+		uint8_t one[RESULT_MAX], other[RESULT_MAX];
+
+		result_of(s->a, &set->way, i, one);
+		result_of(s->a, &rest, i, other);
+		if (memcmp(one, other, s->a->q->out_bytes) == 0 || same_result(s->a, i, one, other))
+			continue;
+		const unsigned with = score(s->a, &set->way, i), without_ = score(s->a, &rest, i);
+		part.touches = true;
+		part.with += with;
+		part.without += without_;
+		part.broken_with += !s->classes->differs[i] && with < MATCH;
+		part.broken_without += !s->classes->differs[i] && without_ < MATCH;
+	}
+	return part;
+}
+
+/* Whether a class that a set does not explain speaks against one of it: that changes answers there, and breaks more than it gives,
+   or leaves more than a quarter of what is amiss. */
+static bool refutes(const struct search *s, const struct set *set, size_t member, size_t c, const struct tally *t)
+{
+	const struct part part = part_of(s, set, member, c);
+
+	if (!part.touches)
+		return false;
+	if (t->broken * 20 > t->n_differ && part.broken_with > part.broken_without)
+		return true;
+	if (t->n_differ < FEW)
+		return part.with < part.without;
+	const uint64_t rest = s->samples[c].n * (uint64_t)WHOLE - class_total(s, &set->way, c) * s->samples[c].n; /* amiss with it */
+	const uint64_t more = part.with > part.without ? (part.with - part.without) * (WHOLE / MATCH) : 0;
+
+	return more < 3 * rest;
+}
+
+/* Takes out what a class refutes, what was added last first, until none does. */
+static void drop_refuted(const struct search *s, struct set *set, struct tally tallies[CLASSES_MAX])
+{
+	for (size_t m = set->n; m-- > 0;) {
+		bool refuted = false;
+
+		for (size_t c = 0; c < s->classes->n && !refuted; c++)
+			refuted = !is_whole(&tallies[c]) && refutes(s, set, m, c, &tallies[c]);
+		if (!refuted)
+			continue;
+		take_out(s, set, m);
+		tally_all(s, &set->way, tallies, false);
+		m = set->n;
+	}
+}
+
+/* Byte k of item i of m as they would be if the program orders bytes otherwise. */
+static uint8_t wire_byte(const uint8_t *items, const size_t parts[PARTS_MAX], size_t word, size_t m, size_t i, size_t k, enum quirk wire)
+{
+	const size_t first = parts[0], second = parts[1], bytes = first + second;
+	size_t at;
+
+	if (wire == QUIRK_IN_SWAPPED || wire == QUIRK_OUT_SWAPPED)
+		return items[k ^ (word - 1)];
+	if (wire == QUIRK_IN_BLOCKS || wire == QUIRK_OUT_BLOCKS)
+		at = i * bytes + k;
+	else if (wire == QUIRK_IN_BLOCKS_SCALE || wire == QUIRK_OUT_BLOCKS_SCALE)
+		at = i * bytes + (k < first ? second + k : k - first);
+	else
+		at = k < first ? m * second + i * first + k : i * second + k - first;
+	if (at < m * first)
+		return items[at / first * bytes + at % first];
+	at -= m * first;
+	return items[at / second * bytes + first + at % second];
+}
+
+/* Bytes as the program means them; `room` holds them. */
+static struct asked other_wire(const struct asked *a, enum quirk wire, uint8_t *room)
+{
+	const bool in = wire <= QUIRK_IN_SWAPPED;
+	const size_t *parts = in ? a->q->in : a->q->out, bytes = in ? a->q->in_bytes : a->q->out_bytes;
+	const size_t word = in ? a->q->in_word[0] : a->q->out_word[0];
+	const bool swapped = wire == QUIRK_IN_SWAPPED || wire == QUIRK_OUT_SWAPPED;
+	struct asked other = *a;
+
+	for (size_t i = 0; i < a->n; i++) {
+		const size_t first = swapped ? i : i / a->batch * a->batch, m = a->n - first < a->batch ? a->n - first : a->batch;
+
+		for (size_t k = 0; k < bytes; k++)
+			room[i * bytes + k] = wire_byte((in ? a->in : a->got) + first * bytes, parts, word, m, i - first, k, wire);
+	}
+	*(in ? &other.in : &other.got) = room;
+	return other;
+}
+
+/* Three quarters of what differs, and all of the rest. */
+static bool is_mostly(const struct tally tallies[CLASSES_MAX])
+{
+	size_t n_differ = 0, given = 0, broken = 0;
+
+	for (size_t c = 0; c < CLASSES_MAX; c++) {
+		n_differ += tallies[c].n_differ;
+		given += tallies[c].given;
+		broken += tallies[c].broken;
+	}
+	return given * 4 >= n_differ * 3 && broken == 0;
+}
+
+/* Seeks ways under another order of bytes, that give most answers; `view` is then what was asked and answered in that order. */
+static bool seek_wire(const struct search *s, struct set *set, struct tally tallies[CLASSES_MAX], uint8_t *room, struct asked *view)
+{
+	const struct question *q = s->a->q;
+	const uint64_t whole = s->classes->n * WHOLE, plain = total(s, &q->way, 0);
+
+	for (int wire = QUIRK_IN_BLOCKS; wire <= QUIRK_OUT_SWAPPED; wire++) {
+		struct asked other;
+		struct search search = *s;
+		struct set found;
+		struct tally found_tallies[CLASSES_MAX];
+
+		if ((quirks[wire].operations >> q->op & 1) == 0)
+			continue;
+		other = other_wire(s->a, (enum quirk)wire, room);
+		search.a = &other;
+		if (total(&search, &q->way, 0) <= plain + (whole - plain) / 8)
+			continue;
+		const bool found_whole = seek(&search, &found, found_tallies);
+		if (!found_whole && !is_mostly(found_tallies))
+			continue;
+		*set = found;
+		set->wire = wire;
+		memcpy(tallies, found_tallies, sizeof found_tallies);
+		*view = other;
+		return found_whole;
+	}
+	return false;
+}
+
+static void add_text(char *text, size_t size, const char *more)
+{
+	const size_t used = strlen(text);
+
+	snprintf(text + used, size - used, "%s%s", used > 0 && text[used - 1] != ' ' ? "; and " : "", more);
+}
+
+/* Names those of a set that change answers of a class, and one more unless NULL; `how` is before them unless they explain it all. */
+static void name_set(struct finding *f, const struct search *s, const struct set *set, size_t c, const bool accepted[COMBINED_MAX],
+                     const char *how, const struct named *more)
+{
+	bool all = *how == '\0', touches[COMBINED_MAX];
+
+	for (size_t m = 0; m < set->n; m++) {
+		touches[m] = part_of(s, set, m, c).touches;
+		all &= !touches[m] || accepted[m];
+	}
+	snprintf(f->nearest, sizeof f->nearest, "%s", how);
+	for (size_t m = 0; m < set->n; m++) {
+		const char *text = s->ways->list[set->members[m]].text;
+
+		if (touches[m] && all)
+			snprintf(f->ways[f->n_ways++], WAY_TEXT, "%s", text);
+		else if (touches[m])
+			add_text(f->nearest, sizeof f->nearest, text);
+	}
+	if (more != NULL)
+		add_text(f->nearest, sizeof f->nearest, more->text);
+}
+
+/* What a way gives of a class. */
+static struct tally tally_class(const struct search *s, const struct way *way, size_t c)
+{
+	struct tally t = {0};
+
+	for (size_t i = 0; i < s->a->n; i++)
+		if (s->classes->of[i] == c)
+			tally_item(&t, s->classes->differs[i], score(s->a, way, i) == MATCH);
+	return t;
+}
+
+static const char *say_nearly(const struct tally *t, char text[96])
+{
+	snprintf(text, 96, "nearly, %zu of %zu that differ, %zu of %zu others: ", t->given, t->n_differ, t->others - t->broken, t->others);
+	return text;
+}
+
+/* Names one way more that explains a class that a set does not, or what comes near. */
+static void name_one(struct finding *f, const struct search *s, const struct set *set, size_t c, const bool accepted[COMBINED_MAX])
+{
+	size_t best = s->ways->n;
+	uint64_t most = class_total(s, &set->way, c);
+	size_t most_else = 0;
+	char how[96];
+	struct way way;
+
+	for (size_t w = 0; w < s->ways->n; w++) {
+		const struct named *named = &s->ways->list[w];
+
+		way = set->way;
+		if (named->is_near)
+			way = named->way;
+		else if (!combine(&way, s->a->q, named))
+			continue;
+		const uint64_t here = class_total(s, &way, c);
+		size_t elsewhere = 0; /* classes that it gives */
+
+		if (here < most || (here == most && best == s->ways->n))
+			continue;
+		for (size_t other = 0; other < s->classes->n; other++)
+			elsewhere += class_total(s, &way, other) == WHOLE;
+		if (here > most || elsewhere > most_else) {
+			best = w;
+			most = here;
+			most_else = elsewhere;
+		}
+	}
+	if (best < s->ways->n) {
+		const struct named *named = &s->ways->list[best];
+
+		way = set->way;
+		if (!combine(&way, s->a->q, named))
+			way = named->way;
+		const struct tally t = tally_class(s, &way, c);
+		if (is_whole(&t) && named->is_near)
+			snprintf(f->ways[f->n_ways++], WAY_TEXT, "%s", named->text);
+		else if (is_whole(&t))
+			name_set(f, s, set, c, accepted, "in this class only: ", named);
+		else if (is_nearly(&t))
+			name_set(f, s, set, c, accepted, say_nearly(&t, how), named);
+	} else if (set->n > 0) {
+		const struct tally t = tally_class(s, &set->way, c);
+
+		if (is_nearly(&t))
+			name_set(f, s, set, c, accepted, say_nearly(&t, how), NULL);
+	}
+}
+
+static void remember(struct seen *seen, const struct named *named)
+{
+	if (named->option >= 0)
+		seen->values[named->option] |= UINT64_C(1) << named->value;
+	else
+		seen->quirks[named->quirk] = true;
+}
+
+/* Whether a way of few differing items is the only one alone, or was found before. */
+static bool is_sure(const struct search *s, const struct set *set, size_t n_differ)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < sample->n; i++) {
-		const bool match = item_matches(a, way, sample->items[i]);
+	for (size_t w = 0; w < s->ways->n && n_differ < FEW && set->n == 1 && set->wire < 0; w++)
+		n += !s->ways->list[w].is_near && total(s, &s->ways->list[w].way, s->classes->n * WHOLE) != 0;
+	return n < 2 || s->ways->list[set->members[0]].is_seen;
+}
 
-		if (all && !match)
-			return 0;
-		n += match;
+/* Names ways by class. */
+static void name_all(struct finding *findings, const struct search *s, const struct set *set, const struct tally tallies[CLASSES_MAX],
+                     bool whole, struct seen *seen)
+{
+	bool accepted[COMBINED_MAX] = {false};
+	size_t n_differ = 0;
+
+	for (size_t c = 0; c < s->classes->n; c++)
+		n_differ += tallies[c].n_differ;
+	const bool sure = is_sure(s, set, n_differ);
+	for (size_t m = 0; m < set->n; m++) {
+		const struct named *named = &s->ways->list[set->members[m]];
+		size_t n_given = 0;
+
+		for (size_t c = 0; c < s->classes->n; c++)
+			if (is_whole(&tallies[c]) && part_of(s, set, m, c).touches)
+				n_given += tallies[c].given;
+		accepted[m] = (whole && sure) || n_given >= FEW || (n_given > 0 && named->is_seen);
+		if (n_given > 0 && sure)
+			remember(seen, named);
 	}
-	return n;
-}
+	for (size_t c = 0; c < s->classes->n; c++) {
+		struct finding *f = &findings[c];
 
-/* Whether all items of a class match. */
-static bool explains(const struct asked *a, const struct way *way, const struct classes *classes, size_t c, const struct sample *sample)
-{
-	if (matches(a, way, sample, true) == 0)
-		return false;
-	for (size_t i = 0; i < a->n; i++)
-		if (classes->of[i] == c && !item_matches(a, way, i))
-			return false;
-	return true;
-}
-
-static void name_it(struct finding *f, const struct named *way)
-{
-	snprintf(f->ways[f->n_ways++], WAY_TEXT, "%s", way->text);
-}
-
-/* Says which way explains most of a class, if it explains half of what differs more than it contradicts of what does not. */
-static void name_near(struct finding *f, const struct asked *a, const struct named *way, const struct sample *sample)
-{
-	size_t differing = 0, equal = 0;
-
-	for (size_t i = 0; i < sample->n; i++)
-		*(i < sample->n_differ ? &differing : &equal) += item_matches(a, &way->way, sample->items[i]);
-	const size_t contradicted = sample->n - sample->n_differ - equal;
-	if (differing > contradicted && 2 * (differing - contradicted) > sample->n_differ)
-		snprintf(f->nearest, sizeof f->nearest, "nearly, %zu of %zu that differ, %zu of %zu others: %s", differing, sample->n_differ,
-		         equal, sample->n - sample->n_differ, way->text);
-}
-
-/* Names the way that explains a class and has most of the others, or what comes near. Returns its number, or that of none. */
-static size_t name_one(struct finding *f, const struct asked *a, const struct ways *ways, size_t counts[][CLASSES_MAX], size_t c,
-                       const struct classes *classes, const struct sample *samples)
-{
-	size_t best = ways->n, best_total = 0, nearest = 0;
-
-	for (size_t w = 0; w < ways->n; w++) {
-		size_t total = 1;
-
-		for (size_t other = 0; other < classes->n; other++)
-			total += counts[w][other];
-		if (counts[w][c] == samples[c].n && total > best_total && explains(a, &ways->list[w].way, classes, c, &samples[c])) {
-			best = w;
-			best_total = total;
-		}
-		if (counts[w][c] > counts[nearest][c])
-			nearest = w;
+		if (f->n_differ == 0)
+			continue;
+		if (is_whole(&tallies[c]))
+			name_set(f, s, set, c, accepted, sure ? "" : "perhaps: ", NULL);
+		else if (f->n_differ >= FEW)
+			name_one(f, s, set, c, accepted);
+		if (set->wire >= 0 && is_whole(&tallies[c]) && f->n_ways < COMBINED_MAX)
+			snprintf(f->ways[f->n_ways++], WAY_TEXT, "%s", quirks[set->wire].meaning);
 	}
-	if (best < ways->n)
-		name_it(f, &ways->list[best]);
-	else if (ways->n > 0)
-		name_near(f, a, &ways->list[nearest], &samples[c]);
-	return best;
 }
 
-/* Names two ways that explain a class together. */
-static void name_two(struct finding *f, const struct asked *a, const struct ways *ways, bool known[WAYS_MAX + 1],
-                     const struct classes *classes, size_t c, const struct sample *sample)
+static int explain_classes(struct finding *findings, const struct classes *classes, const struct asked *a, struct sample *samples,
+                           struct seen *seen, struct error *error)
 {
-	for (size_t i = 0; i < ways->n; i++)
-		for (size_t j = i + 1; j < ways->n; j++) {
-			struct way way = a->q->way;
-
-			if (!combine(&way, a->q, &ways->list[i]) || !combine(&way, a->q, &ways->list[j]) ||
-			    !explains(a, &way, classes, c, sample))
-				continue;
-			name_it(f, &ways->list[i]);
-			name_it(f, &ways->list[j]);
-			known[i] = known[j] = true;
-			return;
-		}
-}
-
-/* Names three, of which two explain other classes. */
-static void name_three(struct finding *f, const struct asked *a, const struct ways *ways, const bool known[WAYS_MAX + 1],
-                       const struct classes *classes, size_t c, const struct sample *sample)
-{
-	for (size_t i = 0; i < ways->n; i++)
-		for (size_t j = i + 1; j < ways->n && known[i]; j++)
-			for (size_t k = 0; k < ways->n && known[j]; k++) {
-				struct way way = a->q->way;
-
-				if (k == i || k == j || !combine(&way, a->q, &ways->list[i]) || !combine(&way, a->q, &ways->list[j]) ||
-				    !combine(&way, a->q, &ways->list[k]) || !explains(a, &way, classes, c, sample))
-					continue;
-				name_it(f, &ways->list[i]);
-				name_it(f, &ways->list[j]);
-				name_it(f, &ways->list[k]);
-				return;
-			}
-}
-
-static int explain_classes(struct finding *findings, const struct classes *classes, const struct asked *a, const struct sample *samples,
-                           struct error *error)
-{
-	const size_t n = classes->n;
 	struct ways *ways = malloc(sizeof *ways);
-	size_t(*counts)[CLASSES_MAX] = calloc(WAYS_MAX, sizeof *counts);
-	const bool whole = ways != NULL && counts != NULL;
-	bool known[WAYS_MAX + 1] = {false};
+	uint8_t *room = malloc(a->n * (a->q->in_bytes > a->q->out_bytes ? a->q->in_bytes : a->q->out_bytes));
+	const bool enough = ways != NULL && room != NULL;
+	struct asked view = *a;
+	const struct search s = {&view, classes, samples, ways};
+	struct tally tallies[CLASSES_MAX];
+	struct set set;
 
-	if (whole) {
-		list_ways(ways, a->q);
-		for (size_t w = 0; w < ways->n; w++)
-			for (size_t c = 0; c < n; c++)
-				counts[w][c] = matches(a, &ways->list[w].way, &samples[c], false);
-		for (size_t c = 0; c < n; c++)
-			if (findings[c].n_differ > 0)
-				known[name_one(&findings[c], a, ways, counts, c, classes, samples)] = true;
-		known[ways->n] = false;
-		for (size_t c = 0; c < n; c++)
-			if (findings[c].n_differ > 0 && findings[c].n_ways == 0)
-				name_two(&findings[c], a, ways, known, classes, c, &samples[c]);
-		for (size_t c = 0; c < n; c++)
-			if (findings[c].n_differ > 0 && findings[c].n_ways == 0)
-				name_three(&findings[c], a, ways, known, classes, c, &samples[c]);
+	if (enough) {
+		list_ways(ways, a->q, seen);
+		bool whole = seek(&s, &set, tallies);
+		for (size_t w = 0; w < ways->n && !whole; w++)
+			if (ways->list[w].is_near && total(&s, &ways->list[w].way, classes->n * WHOLE) != 0 &&
+			    tally_all(&s, &ways->list[w].way, tallies, false)) {
+				set = (struct set){.way = ways->list[w].way, .n = 1, .members = {w}, .wire = -1};
+				whole = true;
+			}
+		if (!whole)
+			whole = seek_wire(&s, &set, tallies, room, &view);
+		if (!whole) {
+			tally_all(&s, &set.way, tallies, false);
+			drop_refuted(&s, &set, tallies);
+		}
+		name_all(findings, &s, &set, tallies, whole, seen);
 	}
+	free(room);
 	free(ways);
-	free(counts);
-	return whole ? EXIT_OK : fail_memory(error);
+	return enough ? EXIT_OK : fail_memory(error);
 }
 
 static bool is_same(const struct asked *a, size_t i)
 {
-	const struct operation *operation = operations[a->q->op];
-	const uint8_t *expected = a->expected + i * a->q->out_bytes, *got = a->got + i * a->q->out_bytes;
-
-	return memcmp(expected, got, a->q->out_bytes) == 0 ||
-	       (operation->same != NULL && operation->same(a->q, a->in + i * a->q->in_bytes, expected, got));
+	return same_result(a, i, a->expected + i * a->q->out_bytes, a->got + i * a->q->out_bytes);
 }
 
 /* The class of an item among those known, or a new one. */
@@ -280,46 +663,47 @@ static size_t class_index(struct finding *findings, size_t *n, const struct aske
 	return (*n)++;
 }
 
+/* Takes every k-th of those that differ, and of the others, so that the sample is of all. */
 static void collect(struct finding *findings, struct sample *samples, struct classes *classes, const struct asked *a)
 {
-	/* What differs comes first, and leaves room for some that does not. */
-	for (int equal = 0; equal < 2; equal++)
-		for (size_t i = 0; i < a->n; i++) {
-			if (is_same(a, i) != (equal == 1))
-				continue;
-			const size_t c = class_index(findings, &classes->n, a, i);
-			struct sample *sample = &samples[c];
+	size_t seen[CLASSES_MAX][2] = {{0}};
 
-			classes->of[i] = (uint8_t)c;
-			findings[c].n++;
-			if (equal == 0 && findings[c].n_differ++ == 0)
-				findings[c].first = i;
-			if (sample->n < (size_t)(equal == 0 ? SAMPLE * 3 / 4 : SAMPLE)) {
-				sample->items[sample->n++] = i;
-				sample->n_differ += equal == 0;
-			}
-		}
+	for (size_t i = 0; i < a->n; i++) {
+		const size_t c = class_index(findings, &classes->n, a, i);
+
+		classes->of[i] = (uint8_t)c;
+		findings[c].n++;
+		if (classes->differs[i] && findings[c].n_differ++ == 0)
+			findings[c].first = i;
+	}
+	for (size_t i = 0; i < a->n; i++) {
+		const size_t c = classes->of[i], most = (classes->differs[i] ? DIFFERING : EQUAL) / (a->q->in_bytes > 4 ? 3 : 1);
+		const size_t n = classes->differs[i] ? findings[c].n_differ : findings[c].n - findings[c].n_differ;
+		const size_t k = seen[c][classes->differs[i]]++;
+
+		if (n <= most || k * most / n != (k + 1) * most / n)
+			samples[c].items[samples[c].n++] = i;
+	}
 }
 
-int explain(struct finding findings[CLASSES_MAX], size_t *n_findings, size_t *n_differ, const struct asked *a, struct error *error)
+int explain(struct finding findings[CLASSES_MAX], size_t *n_findings, size_t *n_differ, const struct asked *a, struct seen *seen,
+            struct error *error)
 {
-	struct classes classes = {.n = 0};
+	struct classes classes = {.of = malloc(a->n), .differs = malloc(a->n * sizeof(bool))};
+	struct sample *samples = calloc(CLASSES_MAX, sizeof *samples);
+	int code = samples == NULL || classes.of == NULL || classes.differs == NULL ? fail_memory(error) : EXIT_OK;
 	size_t kept = 0;
 
 	*n_findings = *n_differ = 0;
-	for (size_t i = 0; i < a->n; i++)
-		*n_differ += !is_same(a, i);
-	if (*n_differ == 0)
-		return EXIT_OK;
-	struct sample *samples = calloc(CLASSES_MAX, sizeof *samples);
-	classes.of = malloc(a->n);
-	int code = samples == NULL || classes.of == NULL ? fail_memory(error) : EXIT_OK;
-	if (code == EXIT_OK) {
+	for (size_t i = 0; i < a->n && code == EXIT_OK; i++)
+		*n_differ += classes.differs[i] = !is_same(a, i);
+	if (*n_differ > 0) {
 		collect(findings, samples, &classes, a);
-		code = explain_classes(findings, &classes, a, samples, error);
+		code = explain_classes(findings, &classes, a, samples, seen, error);
 	}
 	free(samples);
 	free(classes.of);
+	free(classes.differs);
 	for (size_t c = 0; c < classes.n; c++)
 		if (findings[c].n_differ > 0)
 			findings[kept++] = findings[c];

@@ -1,32 +1,39 @@
 /* SPDX-License-Identifier: MIT */
-/* What answers match that are not the expected ones: for each class of input, the known ways are tried, alone and in pairs. */
+/* What answers match that are not the expected ones: of the known ways those are sought that together give every answer of a
+   question. */
 #ifndef TOOLS_CONFORM_EXPLAIN_H
 #define TOOLS_CONFORM_EXPLAIN_H
 
 #include "conform/conform.h"
 
 /* The most classes of a question, ways that are combined, and bytes of a way's text. */
-enum { CLASSES_MAX = 24, COMBINED_MAX = 3, WAY_TEXT = 160 };
+enum { CLASSES_MAX = 24, COMBINED_MAX = 6, WAY_TEXT = 160 };
 
 /* A class of input that differs. */
 struct finding {
 	const char *class;
 	size_t n, n_differ, first; /* items of the class, and the first that differs */
-	size_t n_ways;             /* which ways explain it, together */
+	size_t n_ways;             /* which ways explain it, together, and are refuted in no other class */
 	char ways[COMBINED_MAX][WAY_TEXT];
-	char nearest[WAY_TEXT + 96]; /* if none do: what comes near, or "" */
+	char nearest[COMBINED_MAX * WAY_TEXT]; /* if none do: what explains this class only, what comes near, or "" */
 };
 
-/* What was asked and answered. */
+/* What was asked and answered, so many items at a time. */
 struct asked {
 	const struct question *q;
 	const uint8_t *in, *expected, *got;
 	const uint64_t *indices;
-	size_t n;
+	size_t n, batch;
+};
+
+/* The ways that were found in questions before, which are preferred. */
+struct seen {
+	bool quirks[N_QUIRKS];
+	uint64_t values[N_CHOICES]; /* bits */
 };
 
 /* Fills in the classes that differ and returns how many; 0: all is equal. EXIT_MEMORY. */
 int explain(struct finding findings[CLASSES_MAX], size_t *n_findings, size_t *n_differ, const struct asked *asked,
-            struct error *error);
+            struct seen *seen, struct error *error);
 
 #endif

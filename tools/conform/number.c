@@ -65,9 +65,18 @@ static uint32_t encode(const struct mxfp_format_info *f, uint32_t x, const struc
 
 uint32_t number_encode(const struct mxfp_format_info *f, uint32_t x, enum mxfp_round round, enum mxfp_overflow overflow)
 {
+	/* Ways ask for the same codes again and again. */
+	static struct { uint32_t x, key, code; } known[1 << 16];
 	const struct mxfp_convert_options options = {.size = sizeof options, .round = round, .overflow = overflow};
+	const uint32_t key = 1 + (((uint32_t)f->format << 4 | (uint32_t)round) << 4 | (uint32_t)overflow);
+	const uint32_t at = ((x ^ key << 8) * UINT32_C(0x9E3779B1)) >> 16;
 
-	return encode(f, x, &options);
+	if (known[at].x != x || known[at].key != key) {
+		known[at].x = x;
+		known[at].key = key;
+		known[at].code = encode(f, x, &options);
+	}
+	return known[at].code;
 }
 
 static uint32_t through(enum mxfp_format format, uint32_t x)
@@ -83,8 +92,8 @@ static uint32_t scaled(uint32_t x, int exponent)
 	return f32_is_nan(x) ? x : f32_bits(ldexpf(f32_value(x), exponent));
 }
 
-/* A finite number cut to so many bits below the last of its code; `low`: only where that is subnormal. */
-static uint32_t cut_below(const struct mxfp_format_info *f, uint32_t x, int bits, bool low)
+/* A finite number cut by `integer` to so many bits below the last of its code; `low`: only where that is subnormal. */
+static uint32_t cut_below(const struct mxfp_format_info *f, uint32_t x, int bits, bool low, double (*integer)(double))
 {
 	const double v = f32_value(x);
 	const int least = 1 - f->bias, exponent = v == 0 ? least : ilogb(v);
@@ -92,7 +101,7 @@ static uint32_t cut_below(const struct mxfp_format_info *f, uint32_t x, int bits
 	if ((x & F32_INF) == F32_INF || (low && exponent >= least))
 		return x;
 	const int unit = (exponent > least ? exponent : least) - (int)f->significand_bits - bits;
-	return f32_bits((float)ldexp(trunc(ldexp(v, -unit)), unit)) | (x & F32_SIGN);
+	return f32_bits((float)ldexp(integer(ldexp(v, -unit)), unit)) | (x & F32_SIGN);
 }
 
 /* What quirks do before a number is rounded. */
@@ -103,10 +112,22 @@ static uint32_t before(const struct mxfp_format_info *f, uint32_t x, const struc
 
 	for (int bits = 1; bits <= 3 && floating; bits++) {
 		if (has_quirk(way, QUIRK_CUT_1 + bits - 1))
-			x = cut_below(f, x, bits, false);
+			x = cut_below(f, x, bits, false, trunc);
 		if (has_quirk(way, QUIRK_CUT_1_LOW + bits - 1))
-			x = cut_below(f, x, bits, true);
+			x = cut_below(f, x, bits, true, trunc);
 	}
+	if (floating && has_quirk(way, QUIRK_CUT_9))
+		x = cut_below(f, x, 9, false, trunc);
+	if (floating && has_quirk(way, QUIRK_SHIFT_LOST))
+		x = cut_below(f, x, 23 - (int)f->significand_bits, true, trunc);
+	if (floating && has_quirk(way, QUIRK_ROUND_1))
+		x = cut_below(f, x, 1, false, rint);
+	if (has_quirk(way, QUIRK_LOW_1) && (x & F32_INF) != F32_INF)
+		x &= ~UINT32_C(1);
+	if (has_quirk(way, QUIRK_LOW_8) && (x & F32_INF) != F32_INF)
+		x &= ~UINT32_C(0xFF);
+	if (has_quirk(way, QUIRK_NAN_HIGH) && (x & UINT32_C(0x7FFF0000)) == F32_INF)
+		x &= UINT32_C(0xFFFF0000);
 	if (floating && ((has_quirk(way, QUIRK_FLUSH_BELOW_NORMAL) && v < ldexp(1, 1 - f->bias)) ||
 	                 (has_quirk(way, QUIRK_FLUSH_BELOW_LEAST) && v < ldexp(1, 1 - f->bias - (int)f->significand_bits))))
 		x &= F32_SIGN;
@@ -136,9 +157,47 @@ static uint64_t unbounded(const struct mxfp_format_info *f, uint32_t x, enum mxf
 	       ((uint64_t)shift << f->significand_bits);
 }
 
+static bool rounds_otherwise(const struct way *way)
+{
+	return has_quirk(way, QUIRK_TIES_ODD) || has_quirk(way, QUIRK_TIES_BIT) || has_quirk(way, QUIRK_SUBNORMAL_STAYS) ||
+	       has_quirk(way, QUIRK_NO_CARRY_TOP) || has_quirk(way, QUIRK_CARRY_KEEPS);
+}
+
+/* The same rounded in a way. */
+static uint64_t unbounded_way(const struct mxfp_format_info *f, uint32_t x, const struct way *way)
+{
+	const unsigned s = f->significand_bits;
+	const uint64_t one = UINT64_C(1) << s;
+	uint64_t code = unbounded(f, x, (enum mxfp_round)way->choice[MXFP_OPTION_ROUND]);
+
+	if (!rounds_otherwise(way))
+		return code;
+	const uint64_t cut = unbounded(f, x, MXFP_ROUND_RTZ);
+	const bool normal = cut >> s != 0, tie = unbounded(f, x, MXFP_ROUND_RNA) != unbounded(f, x, MXFP_ROUND_RHZ);
+	if (has_quirk(way, QUIRK_TIES_ODD) && tie)
+		code = cut | 1;
+	if (has_quirk(way, QUIRK_TIES_BIT) && tie)
+		code = cut + (((normal ? one : 0) | (cut & (one - 1))) >> 1 & 1);
+	if (code >> s == cut >> s)
+		return code;
+	if (!normal)
+		return has_quirk(way, QUIRK_SUBNORMAL_STAYS) ? cut : code;
+	if (has_quirk(way, QUIRK_NO_CARRY_TOP))
+		return cut >> s << s;
+	return has_quirk(way, QUIRK_CARRY_KEEPS) ? code | (one - 1) : code;
+}
+
 static bool rounds_to_zero(enum mxfp_round round, bool negative)
 {
 	return round == MXFP_ROUND_RTZ || (round == MXFP_ROUND_RTP && negative) || (round == MXFP_ROUND_RTN && !negative);
+}
+
+/* Whether a way looks at the code that a number would have without an upper end. */
+static bool looks_beyond(const struct way *way)
+{
+	return rounds_otherwise(way) || has_quirk(way, QUIRK_TOP_IEEE_MAX) || has_quirk(way, QUIRK_TOP_IEEE_NAN) ||
+	       has_quirk(way, QUIRK_LARGEST_OVERFLOWS) || has_quirk(way, QUIRK_CARRY_OVERFLOWS) || has_quirk(way, QUIRK_WRAPS) ||
+	       has_quirk(way, QUIRK_CARRY_SIGN) || has_quirk(way, QUIRK_SATURATED_SIGN_LOST);
 }
 
 /* What quirks make of the code of a finite number, not zero, of a format with exponent and significand. */
@@ -152,10 +211,14 @@ static uint32_t after_finite(const struct mxfp_format_info *f, uint32_t x, uint3
 	const uint32_t top = ((UINT32_C(1) << f->exponent_bits) - 1) << f->significand_bits;
 	const double v = fabs((double)f32_value(x)), largest = f32_value(code_decode(f, f->max_code));
 	const double step = ldexp(1, f->emax - (int)f->significand_bits);
-	const uint64_t free_code = round == MXFP_ROUND_SR ? 0 : unbounded(f, x, round);
+	const bool otherwise = round != MXFP_ROUND_SR && rounds_otherwise(way);
+	const uint64_t free_code = round == MXFP_ROUND_SR || !looks_beyond(way) ? 0 : unbounded_way(f, x, way);
+	const bool saturated = free_code > f->max_code && !overflows;
 	uint32_t magnitude = code & mask;
 
-	if (has_quirk(way, QUIRK_TOP_SATURATES) && free_code >= (uint64_t)(f->emax + f->bias) << f->significand_bits)
+	if (otherwise)
+		magnitude = free_code <= f->max_code ? (uint32_t)free_code : rounds_to_zero(round, x >> 31) ? f->max_code : beyond;
+	if (has_quirk(way, QUIRK_TOP_SATURATES) && v >= ldexp(1, f->emax))
 		magnitude = f->max_code;
 	if (has_quirk(way, QUIRK_TOP_IEEE_MAX) && free_code >= top)
 		magnitude = top - 1;
@@ -165,6 +228,10 @@ static uint32_t after_finite(const struct mxfp_format_info *f, uint32_t x, uint3
 		magnitude = past;
 	if (has_quirk(way, QUIRK_LATE_OVERFLOW) && v > largest && v < largest + step)
 		magnitude = f->max_code;
+	if (has_quirk(way, QUIRK_EARLY_OVERFLOW) && v > largest)
+		magnitude = beyond;
+	if (has_quirk(way, QUIRK_LARGEST_OVERFLOWS) && free_code >= f->max_code)
+		magnitude = beyond;
 	if (has_quirk(way, QUIRK_STEP_SATURATES) && v >= largest + step && v < largest + 1.5 * step)
 		magnitude = f->max_code;
 	if (has_quirk(way, QUIRK_STEP_NAN) && v >= largest + step / 2 && v < largest + step)
@@ -182,19 +249,25 @@ static uint32_t after_finite(const struct mxfp_format_info *f, uint32_t x, uint3
 	if (has_quirk(way, QUIRK_NO_CARRY) && round != MXFP_ROUND_SR && magnitude <= f->max_code) {
 		const uint32_t cut = number_encode(f, x, MXFP_ROUND_RTZ, MXFP_OVERFLOW_SAT) & mask;
 
-		if (cut >> f->significand_bits != magnitude >> f->significand_bits)
+		if (cut >> f->significand_bits != 0 && cut >> f->significand_bits != magnitude >> f->significand_bits)
 			magnitude = cut >> f->significand_bits << f->significand_bits;
 	}
 	if (has_quirk(way, QUIRK_SUBNORMAL_CODE_HALF) && v < ldexp(1, 1 - f->bias))
 		magnitude = number_encode(f, scaled(x & ~F32_SIGN, -1), round, MXFP_OVERFLOW_SAT) & mask;
+	if (has_quirk(way, QUIRK_SUBNORMAL_CODE_DOUBLE) && v < ldexp(1, 1 - f->bias))
+		magnitude = number_encode(f, scaled(x & ~F32_SIGN, 1), round, MXFP_OVERFLOW_SAT) & mask;
 	if (has_quirk(way, QUIRK_LAST_BIT_CUT) && magnitude >> f->significand_bits != 0 && magnitude <= f->max_code)
 		magnitude &= ~UINT32_C(1);
+	if (has_quirk(way, QUIRK_UNDERFLOW_PLUS) && magnitude == 0)
+		return 0;
 	if (has_quirk(way, QUIRK_FLUSH_CODES) && magnitude >> f->significand_bits == 0)
 		magnitude = 0;
 	if (has_quirk(way, QUIRK_FLUSH_LOW) && v < ldexp(1, -f->bias))
 		magnitude = 0;
 	if (has_quirk(way, QUIRK_LEAST) && magnitude == 0)
 		magnitude = 1;
+	if (has_quirk(way, QUIRK_SATURATED_SIGN_LOST) && saturated)
+		return magnitude;
 	return sign | magnitude;
 }
 
@@ -213,13 +286,17 @@ static uint32_t after(const struct mxfp_format_info *f, uint32_t x, uint32_t cod
 			return 0;
 		if (has_quirk(way, QUIRK_NAN_MAX))
 			return f->max_code | (x >> 31 ? sign : 0);
+		if (has_quirk(way, QUIRK_NAN_MINUS_MAX) || has_quirk(way, QUIRK_NAN_PLUS_MAX))
+			return f->max_code | (has_quirk(way, QUIRK_NAN_MINUS_MAX) ? sign : 0);
 		if (has_quirk(way, QUIRK_NAN_PAYLOAD) && has_inf && (x & 0x7FFFFF) >> (23 - f->significand_bits) == 0)
 			return (f->max_code + 1) | (x >> 31 ? sign : 0);
 		return has_quirk(way, QUIRK_NAN_INF) && has_inf ? (f->max_code + 1) | (x >> 31 ? sign : 0) : code;
 	}
 	if ((x & ~F32_SIGN) == F32_INF) {
-		if (has_quirk(way, QUIRK_INF_NAN) && has_inf)
-			return (f->max_code + 2) | (x >> 31 ? sign : 0);
+		if (has_quirk(way, QUIRK_INF_NAN) && f->special != MXFP_SPECIAL_NONE)
+			return (f->max_code + (has_inf ? 2 : 1)) | (x >> 31 ? sign : 0);
+		if (has_quirk(way, QUIRK_INF_KEPT) && has_inf)
+			return (f->max_code + 1) | (x >> 31 ? sign : 0);
 		if (has_quirk(way, QUIRK_TOP_IEEE_MAX))
 			return ((((UINT32_C(1) << f->exponent_bits) - 1) << f->significand_bits) - 1) | (x >> 31 ? sign : 0);
 		return has_quirk(way, QUIRK_INF_MAX) ? f->max_code | (x >> 31 ? sign : 0) : code;
@@ -300,7 +377,22 @@ uint32_t number_encode_way(const struct mxfp_format_info *f, uint32_t x, const s
 	if (options.round == MXFP_ROUND_SR && other_words(way) && (x & F32_INF) != F32_INF)
 		return encode_by_word(f, x, way, mxfp_philox_word(options.seed, options.stream, options.first_index));
 	const uint32_t y = code_sign(f) == 0 && has_quirk(way, QUIRK_NEGATIVE_MAGNITUDE) ? x & ~F32_SIGN : x;
-	return after(f, y, encode(f, y, &options), way);
+	return after(f, y, options.round == MXFP_ROUND_SR ? encode(f, y, &options) : number_encode(f, y, options.round, options.overflow), way);
+}
+
+struct way number_element_way(const struct way *way)
+{
+	static const enum quirk moved[][2] = {{QUIRK_VIA_BF16, QUIRK_ELEMENT_BF16}, {QUIRK_VIA_BF16_CUT, QUIRK_ELEMENT_BF16_CUT},
+	                                      {QUIRK_VIA_F16, QUIRK_ELEMENT_F16}};
+	struct way element = *way;
+
+	element.choice[MXFP_OPTION_OVERFLOW] = MXFP_OVERFLOW_SAT;
+	for (size_t i = 0; i < sizeof moved / sizeof moved[0]; i++) {
+		element.quirks[moved[i][0] / 64] &= ~(UINT64_C(1) << moved[i][0] % 64);
+		if (has_quirk(way, moved[i][1]))
+			element.quirks[moved[i][0] / 64] |= UINT64_C(1) << moved[i][0] % 64;
+	}
+	return element;
 }
 
 /* Decoding. */
@@ -324,6 +416,8 @@ static uint32_t decode_float(const struct mxfp_format_info *f, uint32_t code, co
 
 	if (has_quirk(way, QUIRK_FNUZ) && f->bits == 8)
 		return code == 0x80 ? F32_NAN : as_number(f, code, f->bias + 1, false);
+	if (has_quirk(way, QUIRK_NEGATIVE_ZERO_NAN) && magnitude == 0 && sign != 0)
+		return F32_NAN;
 	if (has_quirk(way, QUIRK_NAN_AS_NUMBER) && special)
 		return as_number(f, code, f->bias, false);
 	if (has_quirk(way, QUIRK_TOP_IEEE) && magnitude >> f->significand_bits == top)
@@ -522,6 +616,8 @@ static size_t place(size_t k, unsigned i, size_t n, unsigned bits, const struct 
 {
 	if (has_quirk(way, QUIRK_HALVES) && bits == 4)
 		return (k < n / 2 ? 8 * k : 8 * (k - n / 2) + 4) + i;
+	if (has_quirk(way, QUIRK_BYTES_2) || has_quirk(way, QUIRK_BYTES_4))
+		return (k * bits + i) ^ (has_quirk(way, QUIRK_BYTES_2) ? 8 : 24);
 	if (has_quirk(way, QUIRK_HIGH_FIRST)) {
 		const size_t bit = k * bits + (bits - 1 - i); /* of a stream from the high bit of each byte */
 
@@ -539,6 +635,8 @@ void codes_pack(uint8_t *bytes, const uint8_t *codes, size_t n, unsigned bits, c
 
 			bytes[bit / 8] |= (uint8_t)((codes[k] >> i & 1) << bit % 8);
 		}
+	for (size_t i = 0; has_quirk(way, QUIRK_NIBBLE_SIGN) && bits == 4 && i < n / 2; i++)
+		bytes[i] |= bytes[i] & 8 ? 0xF0 : 0;
 }
 
 void codes_unpack(uint8_t *codes, const uint8_t *bytes, size_t n, unsigned bits, const struct way *way)

@@ -69,6 +69,9 @@ uint32_t number_encode(const struct mxfp_format_info *f, uint32_t x, enum mxfp_r
 uint32_t number_encode_way(const struct mxfp_format_info *f, uint32_t x, const struct way *way, uint64_t seed, uint64_t stream,
                            uint64_t index);
 
+/* How elements of blocks are cast in a way: what happens to numbers before they are divided by a scale is not done again. */
+struct way number_element_way(const struct way *way);
+
 /* The value of a code in a way. */
 uint32_t code_decode_way(const struct mxfp_format_info *f, uint32_t code, const struct way *way);
 

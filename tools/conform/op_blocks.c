@@ -41,13 +41,21 @@ static bool scale_quirks(const struct way *way)
 	return has_quirk(way, QUIRK_FLUSH_SOURCE) || has_quirk(way, QUIRK_VIA_BF16) || has_quirk(way, QUIRK_VIA_BF16_CUT);
 }
 
-/* The scale in a way, of which the low byte is stored. */
+/* The same without its lower end, where a hundred binades more are not past the upper one. */
+static int free_scale(enum mxfp_format format, enum mxfp_rule rule, uint32_t amax)
+{
+	const uint32_t higher = f32_bits(ldexpf(f32_value(amax), 100));
+
+	return higher < F32_INF ? rule_scale(format, rule, higher) - 100 : rule_scale(format, rule, amax);
+}
+
+/* The scale in a way, of which the low byte is stored; under `mse` the first candidate. */
 static int way_scale(const struct question *q, const struct way *way, uint32_t amax)
 {
 	const struct mxfp_format_info *e = element_of(q);
-	const enum mxfp_rule rule = (enum mxfp_rule)way->choice[MXFP_OPTION_RULE];
+	const enum mxfp_rule chosen = (enum mxfp_rule)way->choice[MXFP_OPTION_RULE], rule = chosen == MXFP_RULE_MSE ? MXFP_RULE_FLOOR : chosen;
 
-	if (!scale_quirks(way))
+	if (!scale_quirks(way) || amax > F32_INF)
 		return rule_scale(q->format, rule, amax);
 	if (has_quirk(way, QUIRK_FLUSH_SOURCE) && (amax & F32_INF) == 0)
 		amax = 0;
@@ -60,7 +68,11 @@ static int way_scale(const struct question *q, const struct way *way, uint32_t a
 		amax &= UINT32_C(0xFFFF0000);
 	if (amax == F32_INF)
 		amax = F32_MAX;
+	if (has_quirk(way, QUIRK_FIELD_WRAPS))
+		return ((int)(amax >> 23) - e->emax) & 0xFF;
 	if (amax == 0) {
+		if (has_quirk(way, QUIRK_SCALE_AT_LEAST_1))
+			return 0x01;
 		if (has_quirk(way, QUIRK_ZERO_BLOCK_ONE))
 			return 0x7F;
 		if (has_quirk(way, QUIRK_ZERO_BLOCK_LEAST))
@@ -82,23 +94,20 @@ static int way_scale(const struct question *q, const struct way *way, uint32_t a
 		scale = (int)floorf(log2f(f32_value(amax))) - e->emax + 127;
 		scale = scale < 0 ? 0 : scale;
 	}
-	if ((has_quirk(way, QUIRK_SCALE_WRAPS) || has_quirk(way, QUIRK_SCALE_WRAPS_LATE)) && rule != MXFP_RULE_MSE) {
-		/* What the rule gives a hundred binades higher. */
-		const uint32_t higher = f32_bits(ldexpf(f32_value(amax), 100));
-
-		if (higher < F32_INF)
-			scale = rule_scale(q->format, rule, higher) - 100;
-	}
+	if (has_quirk(way, QUIRK_SCALE_WRAPS) || has_quirk(way, QUIRK_SCALE_WRAPS_LATE))
+		scale = free_scale(q->format, rule, amax);
 	if (has_quirk(way, QUIRK_SCALE_NO_EMAX))
 		scale = (int)(amax >> 23);
 	if (has_quirk(way, QUIRK_SCALE_EXACT_PLUS) && is_exact(e, amax))
-		scale++;
+		scale = free_scale(q->format, rule, amax) < 0 ? 0 : scale + 1;
 	if (has_quirk(way, QUIRK_SCALE_BIAS_125))
 		scale = scale > 2 ? scale - 2 : 0;
 	if (has_quirk(way, QUIRK_SCALE_PLUS))
 		scale++;
 	if (has_quirk(way, QUIRK_SCALE_MINUS))
 		scale = scale > 0 || has_quirk(way, QUIRK_SCALE_WRAPS) ? scale - 1 : 0;
+	if (has_quirk(way, QUIRK_SCALE_AT_LEAST_1) && scale < 1)
+		scale = 1;
 	if (has_quirk(way, QUIRK_SCALE_UNBIASED))
 		scale -= 127;
 	return has_quirk(way, QUIRK_SCALE_WRAPS) ? scale & 0xFF : scale;
@@ -265,6 +274,24 @@ static void add_tie_block(struct items *items, const struct mxfp_format_info *e,
 	add_block(items, x);
 }
 
+/* Numbers past a tie by one bit of any weight, every other one of the codes below the least normal one, where the bit may leave the
+   significand before it is looked at. */
+static void add_sticky_block(struct items *items, const struct mxfp_format_info *e, int exponent)
+{
+	uint32_t x[BLOCK];
+
+	for (int i = 0; i < BLOCK; i++) {
+		const uint64_t word = items_random(items);
+		const uint32_t code = (uint32_t)(word >> 32) % (i % 2 == 0 || e->exponent_bits == 0 ? e->max_code : UINT32_C(1) << e->significand_bits);
+		const double low = f32_value(code_decode(e, code)), high = f32_value(code_decode(e, code + 1));
+		const unsigned bit = (unsigned)(word & 4 ? word >> 8 & 3 : (word >> 8) % 20);
+
+		x[i] = (f32_bits((float)ldexp(low + (high - low) / 2, exponent)) + (UINT32_C(1) << bit)) | (word & 1 ? F32_SIGN : 0);
+	}
+	x[items_random(items) % BLOCK] = f32_bits((float)ldexp(f32_value(code_decode(e, e->max_code)), exponent));
+	add_block(items, x);
+}
+
 static void mx_items(const struct question *q, struct items *items)
 {
 	const struct mxfp_format_info *e = element_of(q);
@@ -287,10 +314,15 @@ static void mx_items(const struct question *q, struct items *items)
 	for (int k = 0; k < BLOCK; k++)
 		x[k] = 1;
 	add_block(items, x);
-	/* The largest number in the second half alone. */
+	/* The largest number in the second half alone, and alone at each place. */
 	for (int k = 0; k < BLOCK; k++)
 		x[k] = number_random(items, k < BLOCK / 2 ? -6 : 0, 2);
 	add_block(items, x);
+	for (int place = 0; place < BLOCK; place++) {
+		for (int k = 0; k < BLOCK; k++)
+			x[k] = number_random(items, k == place ? 3 : -2, 1);
+		add_block(items, x);
+	}
 	add_random_block(items, F32_MAX, 3);
 	static const uint32_t fields[] = {1, 2, 3, 100, 127, 130, 200, 252, 253, 254};
 	for (size_t f = 0; f < sizeof fields / sizeof fields[0]; f += items->quick ? 2 : 1)
@@ -298,7 +330,9 @@ static void mx_items(const struct question *q, struct items *items)
 			add_random_block(items, (fields[f] << 23 | list[i]) + (uint32_t)(items_random(items) % 3) - 1, 3);
 	for (int i = 0; i < (items->quick ? 60 : 400); i++)
 		add_tie_block(items, e, (int)(items_random(items) % 40) - 20);
-	for (int i = 0; i < (items->quick ? 60 : 3000); i++)
+	for (int i = 0; i < (items->quick ? 30 : 100); i++)
+		add_sticky_block(items, e, (int)(items_random(items) % 40) - 20);
+	for (int i = 0; i < (items->quick ? 60 : 2868); i++)
 		add_random_block(items, (uint32_t)items_random(items) % F32_INF | 0x00800000, 1 + i % 8);
 }
 
@@ -306,7 +340,7 @@ static void mx_items(const struct question *q, struct items *items)
 static uint32_t see(const struct way *way, uint32_t x[BLOCK], bool *non_finite)
 {
 	const struct mxfp_format_info *bf16 = mxfp_format_get_info(MXFP_FORMAT_BF16), *f16 = mxfp_format_get_info(MXFP_FORMAT_F16);
-	const int n = has_quirk(way, QUIRK_FIRST_HALF) ? BLOCK / 2 : BLOCK;
+	const int n = has_quirk(way, QUIRK_FIRST_HALF) ? BLOCK / 2 : has_quirk(way, QUIRK_LAST_OUT) ? BLOCK - 1 : BLOCK;
 	uint32_t amax = 0;
 
 	*non_finite = false;
@@ -332,11 +366,43 @@ static uint32_t see(const struct way *way, uint32_t x[BLOCK], bool *non_finite)
 	return amax;
 }
 
+/* The squared error of a block at the scale 2^s, in units of 2^s0, of the codes that a way makes. */
+static float squared_error(const struct mxfp_format_info *e, const struct way *element, const uint32_t x[BLOCK], int s, int s0)
+{
+	struct way rne = *element;
+	float d[BLOCK];
+
+	rne.choice[MXFP_OPTION_ROUND] = MXFP_ROUND_RNE;
+	for (int i = 0; i < BLOCK; i++) {
+		const uint32_t code = number_encode_way(e, f32_bits(ldexpf(f32_value(x[i]), -s)), &rne, 0, 0, 0);
+
+		d[i] = ldexpf(f32_value(x[i]), -s0) - ldexpf(f32_value(code_decode(e, code)), s - s0);
+	}
+	for (int i = 0; i < BLOCK / 2; i++)
+		d[i] = fmaf(d[i + BLOCK / 2], d[i + BLOCK / 2], d[i] * d[i]);
+	for (int n = BLOCK / 4; n > 0; n /= 2)
+		for (int i = 0; i < n; i++)
+			d[i] += d[i + n];
+	return d[0];
+}
+
+/* The scale byte by `mse`, of `floor`'s and the next. */
+static int mse_scale(const struct question *q, const struct way *way, const struct way *element, const uint32_t x[BLOCK], uint32_t amax,
+                     int scale)
+{
+	const struct mxfp_format_info *e = element_of(q);
+
+	if (amax == 0 || scale < 0 || scale >= 254 || (scale == 0 && rule_scale(q->format, MXFP_RULE_TRN3, amax) == 0))
+		return scale;
+	const float less = squared_error(e, element, x, scale - 127, scale - 127), more = squared_error(e, element, x, scale - 126, scale - 127);
+	return more < less || (more == less && !has_quirk(way, QUIRK_EQUAL_ERRORS_LESS)) ? scale + 1 : scale;
+}
+
 /* Quantizes a block with quirks: the scale, then each element by itself. */
 static void quantize_by_hand(const struct question *q, const struct way *way, const uint8_t *in, uint8_t *out)
 {
 	const struct mxfp_format_info *e = element_of(q);
-	struct way element = *way;
+	const struct way element = number_element_way(way);
 	uint32_t x[BLOCK];
 	uint8_t codes[BLOCK];
 	bool non_finite;
@@ -344,13 +410,14 @@ static void quantize_by_hand(const struct question *q, const struct way *way, co
 	for (int i = 0; i < BLOCK; i++)
 		x[i] = load_f32(in + 4 * i);
 	const uint32_t amax = see(way, x, &non_finite);
-	const int scale = way_scale(q, way, amax);
-	element.choice[MXFP_OPTION_OVERFLOW] = MXFP_OVERFLOW_SAT;
+	int scale = way_scale(q, way, amax);
 	memset(out, 0, q->out_bytes);
 	if (non_finite) {
 		out[q->out[0]] = 0xFF;
 		return;
 	}
+	if (way->choice[MXFP_OPTION_RULE] == MXFP_RULE_MSE)
+		scale = mse_scale(q, way, &element, x, amax, scale);
 	int exponent = has_quirk(way, QUIRK_SCALE_UNBIASED) ? scale : scale - 127;
 	if (scale == 0 && has_quirk(way, QUIRK_LEAST_SCALE_126))
 		exponent = -126;
@@ -365,14 +432,10 @@ static void quantize_by_hand(const struct question *q, const struct way *way, co
 /* Quirks of the order of codes alone, which need no arithmetic of ours. */
 static bool only_order(const struct way *way)
 {
-	struct way rest = *way;
-	uint64_t any = 0;
-
-	rest.quirks[QUIRK_HIGH_FIRST / 64] &= ~(UINT64_C(1) << QUIRK_HIGH_FIRST % 64);
-	rest.quirks[QUIRK_HALVES / 64] &= ~(UINT64_C(1) << QUIRK_HALVES % 64);
-	for (size_t i = 0; i < sizeof rest.quirks / sizeof rest.quirks[0]; i++)
-		any |= rest.quirks[i];
-	return any == 0;
+	for (int quirk = 0; quirk < N_QUIRKS; quirk++)
+		if (has_quirk(way, (enum quirk)quirk) && (quirk < QUIRK_HIGH_FIRST || quirk > QUIRK_NIBBLE_SIGN))
+			return false;
+	return true;
 }
 
 static void mx_answer(const struct question *q, const struct way *way, const uint8_t *in, const uint64_t *indices, size_t n, uint8_t *out)
@@ -396,10 +459,10 @@ static void mx_answer(const struct question *q, const struct way *way, const uin
 		for (int k = 0; k < BLOCK; k++)
 			x[k] = load_f32(in + i * q->in_bytes + 4 * k);
 		must_succeed(dense_quantize(&blocks, MXFP_FORMAT_F32, x, &options, REFERENCE));
-		if (has_quirk(way, QUIRK_HIGH_FIRST) || has_quirk(way, QUIRK_HALVES)) {
-			codes_unpack(codes, result, BLOCK, element_of(q)->bits, &plain);
-			codes_pack(result, codes, BLOCK, element_of(q)->bits, way);
-		}
+		if (memcmp(way->quirks, plain.quirks, sizeof plain.quirks) == 0)
+			continue;
+		codes_unpack(codes, result, BLOCK, element_of(q)->bits, &plain);
+		codes_pack(result, codes, BLOCK, element_of(q)->bits, way);
 	}
 }
 
@@ -433,11 +496,26 @@ static const char *mx_class(const struct question *q, const uint8_t *in, const u
 	return tie ? "block with ties" : "block";
 }
 
-/* Codes of a block that is NaN as a whole are nobody's matter. */
+/* Codes of a block that is NaN as a whole are nobody's matter, nor is a NaN's code in a block that should be. */
 static bool mx_same(const struct question *q, const uint8_t *in, const uint8_t *expected, const uint8_t *got)
 {
-	(void)in;
-	return memcmp(expected, got, q->out_bytes) == 0 || (expected[q->out[0]] == 0xFF && got[q->out[0]] == 0xFF);
+	static const struct way plain;
+	const struct mxfp_format_info *e = element_of(q);
+	uint8_t codes[2][BLOCK];
+
+	if (memcmp(expected, got, q->out_bytes) == 0 || (expected[q->out[0]] == 0xFF && got[q->out[0]] == 0xFF))
+		return true;
+	bool nan = false;
+	for (int i = 0; i < BLOCK; i++)
+		nan |= f32_is_nan(load_f32(in + 4 * i));
+	if (!nan || expected[q->out[0]] != got[q->out[0]])
+		return false;
+	codes_unpack(codes[0], expected, BLOCK, e->bits, &plain);
+	codes_unpack(codes[1], got, BLOCK, e->bits, &plain);
+	for (int i = 0; i < BLOCK; i++)
+		if (codes[0][i] != codes[1][i] && !f32_is_nan(load_f32(in + 4 * i)))
+			return false;
+	return true;
 }
 
 const struct operation operation_mx = {mx_question, N_FORMATS * N_RULES * 4, mx_items, mx_answer, mx_class, mx_same};
@@ -481,6 +559,13 @@ static uint32_t scaled_value(const struct mxfp_format_info *e, uint8_t code, uin
 {
 	const uint32_t x = code_decode_way(e, code, way);
 
+	if (has_quirk(way, QUIRK_FLUSH_RESULT)) {
+		struct way rest = *way;
+
+		rest.quirks[QUIRK_FLUSH_RESULT / 64] &= ~(UINT64_C(1) << QUIRK_FLUSH_RESULT % 64);
+		const uint32_t y = scaled_value(e, code, scale, &rest);
+		return (y & F32_INF) == 0 ? y & F32_SIGN : y;
+	}
 	if (has_quirk(way, QUIRK_SCALE_BYTE_NUMBER))
 		return f32_bits(f32_value(x) * (float)scale);
 	if (has_quirk(way, QUIRK_SCALE_LEAST_ZERO) && scale == 0)

@@ -2,6 +2,8 @@
 /* NVFP4: tensor scales, blocks both ways. */
 #include "config.h"
 
+#include <float.h>
+
 #include "base/library.h"
 #include "conform/number.h"
 
@@ -186,11 +188,34 @@ static uint8_t other_scale(const struct way *way, float block_amax, float g, boo
 	return scale;
 }
 
-/* A block with quirks: its scale, then each element by itself, divided as `te` or else as compressed-tensors does. */
+/* What an element is rounded from, by recipe: divided by the scale sf and the tensor's g; by `ggml` as by torchao-1. */
+static float quotient(enum mxfp_recipe recipe, float x, float sf, float g, uint32_t amax)
+{
+	const float most = recipe == MXFP_RECIPE_4OVER6 ? 1536 : 2688, larger = amax == 0 ? 1 : most / f32_value(amax);
+
+	switch (recipe) {
+	case MXFP_RECIPE_TE:
+	case MXFP_RECIPE_4OVER6:
+		return x * fminf(1 / (sf * (1 / larger)), FLT_MAX);
+	case MXFP_RECIPE_TORCHAO:
+		return x * ((1 / g) / sf);
+	case MXFP_RECIPE_TORCHAO_1:
+	case MXFP_RECIPE_GGML:
+		return x * (1 / sf);
+	case MXFP_RECIPE_COMPRESSED_TENSORS:
+	default: {
+		const float y = x / (recipe == MXFP_RECIPE_COMPRESSED_TENSORS ? sf / g : sf * g);
+
+		return y == 0 ? 0 : y;
+	}
+	}
+}
+
+/* A block with quirks: its scale, then each element by itself. */
 static void quantize_by_hand(const struct question *q, const struct way *way, const uint8_t *in, uint8_t *out)
 {
 	static const enum mxfp_format via[] = {MXFP_FORMAT_BF16, MXFP_FORMAT_F16};
-	struct way element = *way;
+	struct way element = number_element_way(way);
 	uint32_t x[BLOCK], seen[BLOCK];
 	uint8_t codes[BLOCK];
 	float block_amax = 0;
@@ -219,14 +244,10 @@ static void quantize_by_hand(const struct question *q, const struct way *way, co
 	const float g = has_g ? blocks.tensor_scale : 1, six = block_amax / 6;
 	scale = other_scale(way, block_amax, g, blocks.tensor_scale_divides, scale);
 	const float sf = f32_value(code_decode(ue4m3(), scale));
-	float divisor = blocks.tensor_scale_divides ? sf / g : sf * g;
-	if (has_quirk(way, QUIRK_UNROUNDED_SCALE))
-		divisor = six;
-	element.choice[MXFP_OPTION_OVERFLOW] = MXFP_OVERFLOW_SAT;
+	const uint32_t amax = has_quirk(way, QUIRK_NO_TENSOR_SCALE) ? 0 : q->parameter;
+	const enum mxfp_recipe recipe = (enum mxfp_recipe)way->choice[MXFP_OPTION_RECIPE];
 	for (int i = 0; i < BLOCK; i++) {
-		const float v = f32_value(x[i]);
-		const float y = divisor == 0 ? (v == 0 ? v : v * INFINITY) :
-		                way->choice[MXFP_OPTION_RECIPE] == MXFP_RECIPE_TE ? v * (1 / divisor) : v / divisor;
+		const float y = has_quirk(way, QUIRK_UNROUNDED_SCALE) ? f32_value(x[i]) / six : quotient(recipe, f32_value(x[i]), sf, g, amax);
 
 		codes[i] = (uint8_t)number_encode_way(e2m1(), f32_bits(y), &element, 0, 0, 0);
 	}
@@ -242,7 +263,7 @@ static void nvfp4_answer(const struct question *q, const struct way *way, const 
 
 	(void)indices;
 	for (int quirk = 0; quirk < N_QUIRKS; quirk++)
-		by_hand |= has_quirk(way, (enum quirk)quirk) && quirk != QUIRK_HIGH_FIRST && quirk != QUIRK_HALVES &&
+		by_hand |= has_quirk(way, (enum quirk)quirk) && (quirk < QUIRK_HIGH_FIRST || quirk > QUIRK_NIBBLE_SIGN) &&
 		           quirk != QUIRK_NO_TENSOR_SCALE && quirk != QUIRK_NO_NEGATIVE_ZERO;
 	for (size_t i = 0; i < n; i++) {
 		uint8_t *result = out + i * q->out_bytes, codes[BLOCK];
@@ -255,10 +276,10 @@ static void nvfp4_answer(const struct question *q, const struct way *way, const 
 		for (int k = 0; k < BLOCK; k++)
 			x[k] = load_f32(in + i * q->in_bytes + 4 * k);
 		quantize(x, result, result + q->out[0], has_quirk(way, QUIRK_NO_TENSOR_SCALE) ? 0 : q->parameter, way);
-		if (has_quirk(way, QUIRK_HIGH_FIRST) || has_quirk(way, QUIRK_HALVES)) {
-			codes_unpack(codes, result, BLOCK, 4, &plain);
-			codes_pack(result, codes, BLOCK, 4, way);
-		}
+		if (memcmp(way->quirks, plain.quirks, sizeof plain.quirks) == 0)
+			continue;
+		codes_unpack(codes, result, BLOCK, 4, &plain);
+		codes_pack(result, codes, BLOCK, 4, way);
 	}
 }
 
@@ -367,6 +388,8 @@ static void decode_answer(const struct question *q, const struct way *way, const
 			codes_unpack(codes, item, BLOCK, 4, way);
 			for (int k = 0; k < BLOCK; k++)
 				x[k] = value_of(q, way, codes[k], item[q->in[0]]);
+			for (int k = 0; k < BLOCK && has_quirk(way, QUIRK_FLUSH_RESULT); k++)
+				x[k] &= (x[k] & F32_INF) == 0 ? F32_SIGN : ~UINT32_C(0);
 		}
 		for (int k = 0; k < BLOCK; k++)
 			store_f32(out + i * q->out_bytes + 4 * k, x[k]);
