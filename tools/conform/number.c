@@ -95,7 +95,7 @@ static uint32_t scaled(uint32_t x, int exponent)
 /* A finite number cut by `integer` to so many bits below the last of its code; `low`: only where that is subnormal. */
 static uint32_t cut_below(const struct mxfp_format_info *f, uint32_t x, int bits, bool low, double (*integer)(double))
 {
-	const double v = f32_value(x);
+	const double v = (double)f32_value(x);
 	const int least = 1 - f->bias, exponent = v == 0 ? least : ilogb(v);
 
 	if ((x & F32_INF) == F32_INF || (low && exponent >= least))
@@ -209,7 +209,7 @@ static uint32_t after_finite(const struct mxfp_format_info *f, uint32_t x, uint3
 	const uint32_t nan = f->special == MXFP_SPECIAL_IEEE ? past | past >> 1 : mask;
 	const uint32_t beyond = overflows ? past : f->max_code;
 	const uint32_t top = ((UINT32_C(1) << f->exponent_bits) - 1) << f->significand_bits;
-	const double v = fabs((double)f32_value(x)), largest = f32_value(code_decode(f, f->max_code));
+	const double v = fabs((double)f32_value(x)), largest = (double)f32_value(code_decode(f, f->max_code));
 	const double step = ldexp(1, f->emax - (int)f->significand_bits);
 	const bool otherwise = round != MXFP_ROUND_SR && rounds_otherwise(way);
 	const uint64_t free_code = round == MXFP_ROUND_SR || !looks_beyond(way) ? 0 : unbounded_way(f, x, way);
@@ -348,7 +348,7 @@ static uint32_t encode_by_word(const struct mxfp_format_info *f, uint32_t x, con
 
 	if (code >= f->max_code)
 		return cut;
-	const double low = f32_value(code_decode(f, code)), high = f32_value(code_decode(f, code + 1));
+	const double low = (double)f32_value(code_decode(f, code)), high = (double)f32_value(code_decode(f, code + 1));
 	const double fraction = (fabs((double)f32_value(x)) - low) / (high - low);
 	const int bits = has_quirk(way, QUIRK_WORD_8) ? 8 : has_quirk(way, QUIRK_WORD_16) ? 16 : 32;
 	const double r = ldexp(word >> (32 - bits), -bits);
@@ -474,8 +474,8 @@ const char *number_class(const struct mxfp_format_info *f, uint32_t x)
 	if (magnitude == F32_INF)
 		return "Inf";
 	const uint32_t cut = number_encode(f, magnitude, MXFP_ROUND_RTZ, MXFP_OVERFLOW_SAT) & mask;
-	const double v = f32_value(magnitude), low = f32_value(code_decode(f, cut));
-	const double largest = f32_value(code_decode(f, f->max_code));
+	const double v = (double)f32_value(magnitude), low = (double)f32_value(code_decode(f, cut));
+	const double largest = (double)f32_value(code_decode(f, f->max_code));
 	if (cut == f->max_code && v > low) {
 		const double step = f->kind == MXFP_KIND_EXPONENT ? largest : ldexp(1, f->emax - (int)f->significand_bits);
 		if (v < largest + step / 2)
@@ -485,7 +485,7 @@ const char *number_class(const struct mxfp_format_info *f, uint32_t x)
 	}
 	if (f->kind == MXFP_KIND_EXPONENT && v < 0x1p-126)
 		return v < low ? "below the least" : "beside the least";
-	const double high = f32_value(code_decode(f, cut + 1));
+	const double high = (double)f32_value(code_decode(f, cut + 1));
 	const bool subnormal = f->kind != MXFP_KIND_EXPONENT && f->kind != MXFP_KIND_FIXED && cut >> f->significand_bits == 0;
 	const bool top = f->kind != MXFP_KIND_EXPONENT && f->kind != MXFP_KIND_FIXED && v >= ldexp(1, f->emax);
 	if (v == low)
@@ -538,7 +538,7 @@ void numbers_add(const struct mxfp_format_info *f, struct items *items)
 	add_around(items, F32_INF);
 	/* Values, and the middle between each and the next. */
 	for (uint32_t code = 0; code < n; code = code < 9 || code + 9 >= n ? code + 1 : code + stride) {
-		const double low = f32_value(code_decode(f, code)), high = f32_value(code_decode(f, code + 1));
+		const double low = (double)f32_value(code_decode(f, code)), high = (double)f32_value(code_decode(f, code + 1));
 
 		add_around(items, f32_bits((float)low));
 		for (unsigned bit = 0; bit < 22; bit++)

@@ -266,11 +266,11 @@ static void add_tie_block(struct items *items, const struct mxfp_format_info *e,
 
 	for (int i = 0; i < BLOCK; i++) {
 		const uint32_t code = (uint32_t)(items_random(items) % e->max_code);
-		const double low = f32_value(code_decode(e, code)), high = f32_value(code_decode(e, code + 1));
+		const double low = (double)f32_value(code_decode(e, code)), high = (double)f32_value(code_decode(e, code + 1));
 
 		x[i] = f32_bits((float)ldexp(i % 2 ? low : low + (high - low) / 2, exponent)) | (items_random(items) & 1 ? F32_SIGN : 0);
 	}
-	x[items_random(items) % BLOCK] = f32_bits((float)ldexp(f32_value(code_decode(e, e->max_code)), exponent));
+	x[items_random(items) % BLOCK] = f32_bits((float)ldexp((double)f32_value(code_decode(e, e->max_code)), exponent));
 	add_block(items, x);
 }
 
@@ -283,12 +283,12 @@ static void add_sticky_block(struct items *items, const struct mxfp_format_info 
 	for (int i = 0; i < BLOCK; i++) {
 		const uint64_t word = items_random(items);
 		const uint32_t code = (uint32_t)(word >> 32) % (i % 2 == 0 || e->exponent_bits == 0 ? e->max_code : UINT32_C(1) << e->significand_bits);
-		const double low = f32_value(code_decode(e, code)), high = f32_value(code_decode(e, code + 1));
+		const double low = (double)f32_value(code_decode(e, code)), high = (double)f32_value(code_decode(e, code + 1));
 		const unsigned bit = (unsigned)(word & 4 ? word >> 8 & 3 : (word >> 8) % 20);
 
 		x[i] = (f32_bits((float)ldexp(low + (high - low) / 2, exponent)) + (UINT32_C(1) << bit)) | (word & 1 ? F32_SIGN : 0);
 	}
-	x[items_random(items) % BLOCK] = f32_bits((float)ldexp(f32_value(code_decode(e, e->max_code)), exponent));
+	x[items_random(items) % BLOCK] = f32_bits((float)ldexp((double)f32_value(code_decode(e, e->max_code)), exponent));
 	add_block(items, x);
 }
 
@@ -582,7 +582,7 @@ static uint32_t scaled_value(const struct mxfp_format_info *e, uint8_t code, uin
 			return x;
 		return (x & UINT32_C(0x807FFFFF)) | (uint32_t)(field & 0xFF) << 23;
 	}
-	return f32_is_nan(x) ? x : f32_bits((float)ldexp(f32_value(x), exponent));
+	return f32_is_nan(x) ? x : f32_bits((float)ldexp((double)f32_value(x), exponent));
 }
 
 static void mx_decode_answer(const struct question *q, const struct way *way, const uint8_t *in, const uint64_t *indices, size_t n,

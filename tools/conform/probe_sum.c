@@ -66,7 +66,7 @@ static double round_to(double high, double low, int bits, enum cut cut)
 		exponent = BINARY32_LEAST;
 	const int unit = exponent - (bits - 1);
 	const double rounded = ldexp(whole(ldexp(high, -unit), low, cut), unit);
-	return bits <= 24 && fabs(rounded) >= 0x1p128 ? copysign(INFINITY, rounded) : rounded;
+	return bits <= 24 && fabs(rounded) >= 0x1p128 ? copysign((double)INFINITY, rounded) : rounded;
 }
 
 /* Rounds to 24 bits, to nearest even, without limit of exponent. */
@@ -205,7 +205,7 @@ static size_t leaf_terms(const struct machine *machine, const struct rule *rule,
 		if (inside == INSIDE_ROUNDED)
 			sum = round_freely(sum);
 		if (machine->products_overflow && fabs(sum) >= 0x1p128)
-			sum = copysign(INFINITY, sum);
+			sum = copysign((double)INFINITY, sum);
 		if (sum != 0 || (rule->measure == MEASURE_SCALES && exponent > LOWEST_NONE))
 			terms[n++] = (struct term){sum, exponent};
 	}
@@ -283,7 +283,7 @@ static double round_answer(double x, enum answers answers)
 		return x;
 	const int exponent = ilogb(x), unit = (exponent > -14 ? exponent : -14) - 10;
 	const double rounded = ldexp(whole(ldexp(x, -unit), 0, CUT_NEAREST), unit);
-	return fabs(rounded) >= 0x1p16 ? copysign(INFINITY, x) : rounded;
+	return fabs(rounded) >= 0x1p16 ? copysign((double)INFINITY, x) : rounded;
 }
 
 float plan_run(const struct plan *plan, const struct machine *machine, const struct products *products)
