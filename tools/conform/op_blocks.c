@@ -35,7 +35,7 @@ static bool is_exact(const struct mxfp_format_info *e, uint32_t amax)
 
 static bool scale_quirks(const struct way *way)
 {
-	for (int quirk = QUIRK_QUOTIENT_FLOOR; quirk <= QUIRK_ZERO_BLOCK_FINITE; quirk++)
+	for (int quirk = QUIRK_QUOTIENT_FLOOR; quirk <= QUIRK_ZERO_BLOCK_NAN; quirk++)
 		if (has_quirk(way, (enum quirk)quirk))
 			return true;
 	return has_quirk(way, QUIRK_FLUSH_SOURCE) || has_quirk(way, QUIRK_VIA_BF16) || has_quirk(way, QUIRK_VIA_BF16_CUT);
