@@ -34,9 +34,9 @@ struct report_evaluation {
    trial_parse() and corpus_read(), and what evaluate_check_sums() refuses. */
 int report_evaluation_open(struct report_evaluation *evaluation, const char *path, struct error *error);
 
-/* Runs what is compared by sums, and then the variant with that number by that name, the activations being those of the report, and then the trials, but for
-   one that is the same or is the model as it is stored, and at last those of four bits again with weights that were chosen on a
-   text. As evaluate_run(). */
+/* Runs what is compared by sums, then the variant with that number by that name, with the activations of the report. Then come the
+   trials, but for one that is the same or is the model as it is stored. Last come those of four bits again, with weights that were
+   chosen on a text. As evaluate_run(). */
 int report_evaluation_run(struct report_evaluation *evaluation, const struct report *report, size_t variant,
                           const char *name, struct error *error);
 
