@@ -412,12 +412,14 @@ static void quantize_by_hand(const struct question *q, const struct way *way, co
 	const uint32_t amax = see(way, x, &non_finite);
 	int scale = way_scale(q, way, amax);
 	memset(out, 0, q->out_bytes);
-	if (non_finite) {
+	if (non_finite && !way->has_scale) {
 		out[q->out[0]] = 0xFF;
 		return;
 	}
 	if (way->choice[MXFP_OPTION_RULE] == MXFP_RULE_MSE)
 		scale = mse_scale(q, way, &element, x, amax, scale);
+	if (way->has_scale && (uint8_t)scale != way->scale)
+		scale = has_quirk(way, QUIRK_SCALE_UNBIASED) ? (int8_t)way->scale : way->scale;
 	int exponent = has_quirk(way, QUIRK_SCALE_UNBIASED) ? scale : scale - 127;
 	if (scale == 0 && has_quirk(way, QUIRK_LEAST_SCALE_126))
 		exponent = -126;
@@ -452,7 +454,7 @@ static void mx_answer(const struct question *q, const struct way *way, const uin
 		uint8_t codes[BLOCK], *result = out + i * q->out_bytes;
 		struct mxfp_blocks blocks = mxfp_blocks_at(q->format, 1, BLOCK, result, result + q->out[0]);
 
-		if (!only_order(way)) {
+		if (!only_order(way) || way->has_scale) {
 			quantize_by_hand(q, way, in + i * q->in_bytes, result);
 			continue;
 		}

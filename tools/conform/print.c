@@ -12,7 +12,7 @@
 #include "io/facts.h"
 
 /* The most words of an item that are shown, and of operations a way was seen in. */
-enum { WORDS = 6, NAMES_MAX = 64 };
+enum { WORDS = 6, NAMES_MAX = 64, MATCH_TEXT = 2 * NAMED_MAX * (WAY_TEXT + 8) };
 
 struct outcome *outcomes_add(struct outcomes *outcomes, enum op op, const char *label)
 {
@@ -153,12 +153,13 @@ static int print_totals(const struct outcomes *outcomes, struct error *error)
 }
 
 /* What a class matches, in words. */
-static const char *match_of(const struct finding *f, char text[COMBINED_MAX * (WAY_TEXT + 8)])
+static const char *match_of(const struct finding *f, char text[MATCH_TEXT])
 {
 	*text = '\0';
 	for (size_t i = 0; i < f->n_ways; i++)
 		sprintf(text + strlen(text), "%s%s", i > 0 ? "; and " : "", f->ways[i]);
-	return f->n_ways > 0 ? text : f->nearest;
+	sprintf(text + strlen(text), "%s%s", f->n_ways > 0 && f->nearest[0] != '\0' ? "; " : "", f->nearest);
+	return text;
 }
 
 static int print_findings(const struct outcome *outcome, struct error *error)
@@ -175,7 +176,7 @@ static int print_findings(const struct outcome *outcome, struct error *error)
 	for (size_t i = 0; i < outcome->n_shown; i++) {
 		const struct shown *shown = &outcome->shown[i];
 		const struct finding *f = &shown->finding;
-		char text[COMBINED_MAX * (WAY_TEXT + 8)];
+		char text[MATCH_TEXT];
 		const char *match = match_of(f, text);
 
 		table_cell(&table, "%s", f->class);
@@ -248,12 +249,12 @@ static int print_text(const struct outcomes *outcomes, const char *name, const s
 static json_t *finding_facts(const struct shown *shown)
 {
 	const struct finding *f = &shown->finding;
-	char text[COMBINED_MAX * (WAY_TEXT + 8)];
+	char text[MATCH_TEXT];
 	const char *match = match_of(f, text);
 
 	return json_pack("{s:s, s:I, s:I, s:s, s:s, s:s, s:b, s:s?}", "class", f->class, "inputs", (json_int_t)f->n, "differ",
 	                 (json_int_t)f->n_differ, "input", shown->in, "expected", shown->expected, "got", shown->got, "explained",
-	                 (int)(f->n_ways > 0), "match", *match != '\0' ? match : NULL);
+	                 (int)(f->n_ways > 0 && f->nearest[0] == '\0'), "match", *match != '\0' ? match : NULL);
 }
 
 static json_t *outcome_facts(const struct outcome *outcome)
