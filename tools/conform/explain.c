@@ -515,8 +515,10 @@ static const char *say_nearly(const struct tally *t, char text[96])
 	return text;
 }
 
-/* Names one way more that explains a class that a set does not, or what comes near. */
-static void name_one(struct finding *f, const struct search *s, const struct set *set, size_t c, const bool accepted[COMBINED_MAX])
+/* Names one way more that explains a class that a set does not, or what comes near; `among` are those that are tried, NULL: all.
+   Returns the way if it gives the class, else the number of ways. */
+static size_t name_one(struct finding *f, const struct search *s, const struct set *set, size_t c, const bool accepted[COMBINED_MAX],
+                       const bool *among)
 {
 	size_t best = s->ways->n;
 	uint64_t most = class_total(s, &set->way, c);
@@ -528,6 +530,8 @@ static void name_one(struct finding *f, const struct search *s, const struct set
 		const struct named *named = &s->ways->list[w];
 
 		way = set->way;
+		if (among != NULL && !among[w])
+			continue;
 		if (named->is_near)
 			way = named->way;
 		else if (!combine(&way, s->a->q, named))
@@ -558,12 +562,14 @@ static void name_one(struct finding *f, const struct search *s, const struct set
 			name_set(f, s, set, c, accepted, "in this class only: ", named);
 		else if (is_nearly(&t))
 			name_set(f, s, set, c, accepted, say_nearly(&t, how), named);
+		return is_whole(&t) ? best : s->ways->n;
 	} else if (set->n > 0) {
 		const struct tally t = tally_class(s, &set->way, c);
 
 		if (is_nearly(&t))
 			name_set(f, s, set, c, accepted, say_nearly(&t, how), NULL);
 	}
+	return s->ways->n;
 }
 
 static void remember(struct seen *seen, const struct named *named)
@@ -588,7 +594,7 @@ static bool is_sure(const struct search *s, const struct set *set, size_t n_diff
 static void name_all(struct finding *findings, const struct search *s, const struct set *set, const struct tally tallies[CLASSES_MAX],
                      bool whole, struct seen *seen)
 {
-	bool accepted[COMBINED_MAX] = {false};
+	bool accepted[COMBINED_MAX] = {false}, said[WAYS_MAX + 1] = {false};
 	size_t n_differ = 0;
 
 	for (size_t c = 0; c < s->classes->n; c++)
@@ -613,10 +619,14 @@ static void name_all(struct finding *findings, const struct search *s, const str
 		if (is_whole(&tallies[c]))
 			name_set(f, s, set, c, accepted, sure ? "" : "perhaps: ", NULL);
 		else if (f->n_differ >= FEW)
-			name_one(f, s, set, c, accepted);
+			said[name_one(f, s, set, c, accepted, NULL)] = true;
 		if (set->wire >= 0 && is_whole(&tallies[c]) && f->n_ways < COMBINED_MAX)
 			snprintf(f->ways[f->n_ways++], WAY_TEXT, "%s", quirks[set->wire].meaning);
 	}
+	/* Of few answers what another class has is tried alone. */
+	for (size_t c = 0; c < s->classes->n; c++)
+		if (findings[c].n_differ > 0 && findings[c].n_differ < FEW && !is_whole(&tallies[c]))
+			name_one(&findings[c], s, set, c, accepted, said);
 }
 
 /* Counts what differs, and takes every k-th of that, and of the others, so that the sample is of all. */
