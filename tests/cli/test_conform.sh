@@ -164,8 +164,8 @@ signed-nibble	pack 4	the high code all ones where the low one is negative
 signed-codes	unpack	codes sign-extended to bytes
 big-words	pack	bytes of codes reversed by fours
 # a fault of scales or of elements that is known beside one of the other that is not
-log2-cut,clips-wrong	mx mxfp4 floor rne	log2 truncated toward zero
-top-250,ties-odd	mx mxfp4 floor rne	ties to odd
+clips-wrong,last-out	mx mxfp4 floor rne	the last number left out of the largest magnitude
+top-250,underflow-plus	mx mxfp4 floor rne	+0 for negative numbers that round to zero
 clamps-shift	cast e4m3 rne sat	-
 every-eighth	cast e4m3 rne sat	-
 top-250	scale mxfp4 floor	-

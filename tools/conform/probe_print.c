@@ -154,15 +154,15 @@ static void print_found(const struct found *f)
 	if (f->has_several) {
 		line.n = 0;
 		say_rule(&line, &f->several, &m->several);
-		printf("- a step of several: %s%s\n", line.text, mark);
+		printf("- a step of several: %s%s\n", line.text, f->several.any ? mark : "");
 	}
 	if (f->has_pair) {
 		line.n = 0;
 		say_rule(&line, &f->pair, &m->pair);
-		printf("- %s: %s%s\n", f->has_several ? "an addition of two" : "each addition", line.text, mark);
+		printf("- %s: %s%s\n", f->has_several ? "an addition of two" : "each addition", line.text, f->pair.any ? mark : "");
 	}
 	if (f->length > 1)
-		printf("- in a block: %s%s\n", f->inside_known ? insides[m->inside] : "not determined", mark);
+		printf("- in a block: %s%s\n", f->inside_known ? insides[m->inside] : "not determined", f->inside_known ? mark : "");
 	if (f->products_seen == ANSWER_YES && f->n_leaves > 0)
 		printf("- products: %s%s\n", f->n_rounded == f->n_leaves ? "rounded, then added" : f->n_rounded == 0 ? "not rounded" :
 		       "fused with the addition, but the first of each sum", mark);
