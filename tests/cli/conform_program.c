@@ -126,6 +126,10 @@ static int encode(const struct format *f, double x, const char *round, bool satu
 		v -= fmod(v, ldexp(1, ilogb(v) - 22));
 	if (is("sticky-lost") && v < ldexp(1, 1 - f->bias))
 		v -= fmod(v, ldexp(1, 1 - f->bias - 23));
+	if (is("hidden-lost") && v < ldexp(1, 1 - f->bias) && v >= DBL_MIN)
+		v -= ldexp(1, ilogb(v));
+	if (is("rounds-low") && v < ldexp(1, 1 - f->bias) && v > 0)
+		v = ldexp(rint(ldexp(v, f->significand_bits - ilogb(v))), ilogb(v) - f->significand_bits);
 	if (is("half-away") || is("saturates-early") || is("four-decisions"))
 		round = "rna";
 	if (is("truncates") || (is("truncates-below") && v < ldexp(1, f->emax)))
@@ -160,7 +164,13 @@ static int encode(const struct format *f, double x, const char *round, bool satu
 		v /= 2;
 	if (is("rounds-twice"))
 		v = ldexp(rint(ldexp(v, f->significand_bits + 1 - exponent)), exponent - f->significand_bits - 1);
-	double n = to_integer(ldexp(v, f->significand_bits - exponent), round, negative);
+	int left = f->significand_bits - exponent;
+	if (is("shift-masked") && v > 0) {
+		const int own = v < 0x1p-126 ? -126 : ilogb(v);
+
+		left = 23 - own - ((23 - own - left) & 31);
+	}
+	double n = to_integer(ldexp(v, left), round, negative);
 	double code = n + ((double)(exponent - 1 + f->bias) * (1 << f->significand_bits));
 	if (is("loses-carry") && n == 2 << f->significand_bits)
 		code -= 1 << f->significand_bits;
@@ -178,6 +188,8 @@ static int encode(const struct format *f, double x, const char *round, bool satu
 		return f->max;
 	if (is("binade-too-small") && f->max == 0x7E && code >= 8)
 		code -= fmod(code, 2);
+	if (is("carry-sets-sign") && code == 1 << (bits_of(f) - 1))
+		return (int)code;
 	if (is("carry-unchecked") && v < ldexp(1, f->emax + 1))
 		return sign ^ (int)code;
 	if (code > f->max) {
@@ -232,10 +244,14 @@ static int scale_of(const struct format *f, const char *rule, float amax)
 		s = scale_of(f, rule, isinf(rounded) ? FLT_MAX : rounded) - 127;
 		fault = saved;
 	}
+	if (is("log2-cut"))
+		s = (int)log2((double)amax) - f->emax;
 	if (is("emax-1"))
 		s++;
 	if (is("top-250") && s > 123)
 		s = 123;
+	if ((is("scale-1-not-0") && s < -126) || (is("scale-1-low") && s < -127))
+		return 1;
 	return s < -127 + is("scale-1") ? is("scale-1") : s > 127 ? 254 : s + 127;
 }
 
@@ -247,6 +263,15 @@ static void pack(uint8_t *bytes, const uint8_t *codes, int n, int bits)
 	if (is("high-first") && bits == 4)
 		for (int i = 0; i < n / 2; i++)
 			bytes[i] = (uint8_t)(bytes[i] << 4 | bytes[i] >> 4);
+	if (is("signed-nibble") && bits == 4)
+		for (int i = 0; i < n / 2; i++)
+			bytes[i] = (uint8_t)((codes[2 * i] > 7 ? codes[2 * i] - 16 : codes[2 * i]) | codes[2 * i + 1] << 4);
+	if (is("big-words"))
+		for (int i = 0; i < n * bits / 8; i += 4) {
+			const uint8_t word[4] = {bytes[i + 3], bytes[i + 2], bytes[i + 1], bytes[i]};
+
+			memcpy(bytes + i, word, 4);
+		}
 }
 
 static void unpack(uint8_t *codes, const uint8_t *bytes, int n, int bits)
@@ -257,6 +282,8 @@ static void unpack(uint8_t *codes, const uint8_t *bytes, int n, int bits)
 			codes[i] |= (uint8_t)((bytes[(i * bits + b) / 8] >> (i * bits + b) % 8 & 1) << b);
 		if (is("split-halves") && bits == 4)
 			codes[i] = i < n / 2 ? bytes[i] & 15 : bytes[i - n / 2] >> 4;
+		if (is("signed-codes") && codes[i] >> (bits - 1))
+			codes[i] = (uint8_t)(codes[i] - (1 << bits));
 	}
 }
 
@@ -381,23 +408,34 @@ static long mx(const uint8_t *in, long n)
 		return -1;
 	long bytes = 32 * bits_of(f) / 8;
 	for (long b = 0; b < n; b++) {
+		static int before = 127;
 		float amax = 0;
 		uint8_t codes[32] = {0};
+		uint32_t any = 0;
 		bool odd = false;
 
 		for (int i = 0; i < 32; i++) {
 			float x = fabsf(float_at(in + 128 * b + 4 * i));
+			uint32_t bits;
 
 			amax = x > amax && !(is("last-out") && i == 31) ? x : amax;
 			odd |= !isfinite(x);
+			memcpy(&bits, &x, 4);
+			any |= bits;
 		}
+		if (is("max-by-or"))
+			memcpy(&amax, &any, 4);
+		if (is("max-by-or") && !isfinite(amax))
+			amax = FLT_MAX;
 		if (is("nan-dropped") && isfinite(amax))
 			odd = false;
 		int s = odd ? 0xFF : scale_of(f, rule, amax);
+		int used = is("scale-late") ? before : s;
+		before = s != 0xFF ? s : before;
 		for (int i = 0; i < 32 && s != 0xFF; i++) {
 			float x = float_at(in + 128 * b + 4 * i);
 
-			codes[i] = (uint8_t)encode(f, isnan(x) ? 0.0 : ldexp((double)x, 127 - s), round, true);
+			codes[i] = (uint8_t)encode(f, isnan(x) ? 0.0 : ldexp((double)x, 127 - used), round, true);
 			if (is("clips-wrong") && fabs(ldexp((double)x, 127 - s)) > 6)
 				codes[i] = signbit(x) ? 14 : 6;
 		}

@@ -100,6 +100,14 @@ static float dot(const float *a, const float *w, long k)
 	} else if (is("binary64")) {
 		for (long i = k; i-- > 0;)
 			sum += (double)a[i] * (double)w[i];
+	} else if (is("eights")) {
+		for (long i = 0; i < k; i += 8) {
+			double eight = 0;
+
+			for (long j = i; j < i + 8 && j < k; j++)
+				eight += (double)a[j] * (double)w[j];
+			sum = (double)((float)sum + (float)eight);
+		}
 	} else if (is("bf16")) {
 		for (long i = 0; i < k; i++)
 			sum = to_bits((double)a[i] * (double)w[i] + sum, 8, 'n');

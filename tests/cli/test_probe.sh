@@ -87,6 +87,10 @@ odd lanes "- order (256 products): chains of 64 products, 4 apart; 4 of these, 1
 # An order that depends on the numbers is none.
 exits 0 "" conform "$program sorted" --probe --quick --products 256
 same "sorted products" 2 "$(grep -c ': it sums in another way$' "$work/out")"
+# Sums of 8 in binary64, which are rounded and summed in binary32: not one kind of addition.
+exits 0 "" conform "$program eights" --probe --quick --products 64 --only 'f32 f32'
+is "- each addition: the exact sum is rounded to nearest even to 53 bits (not confirmed)"
+is "- products: not rounded (not confirmed)"
 
 exits 0 "" conform "$program pairs" --probe --quick --products 64 --only 'f32 f32' --json
 has "JSON" "$(tr -d ' \n' <"$work/out")" '"rounded_products":64'

@@ -27,7 +27,7 @@ static int run(int argc, char **argv, struct error *error)
 		{"only", 0, OPTION_LIST, "WORDS", "ask only questions that begin so, such as 'cast e4m3'; may be repeated", &only},
 		{"like", 0, OPTION_STRING, "NAME", "ask only what this package or standard is known to do", &conform.profile},
 		{"probe", 0, OPTION_FLAG, NULL, "find out how products are summed; --only names a pair: 'bf16 bf16'", &conform.probe},
-		{"products", 0, OPTION_UNSIGNED, "N", "how many a dot product of --probe has", &conform.products},
+		{"products", 0, OPTION_UNSIGNED, "N", "how many a dot product of --probe has: a multiple of 64 from 64 to 4096", &conform.products},
 		{"quick", 0, OPTION_FLAG, NULL, "ask with fewer inputs: all edges, less at random", &conform.quick},
 		{"seed", 0, OPTION_UNSIGNED, "N", "seed of random inputs", &conform.seed},
 		{"timeout", 0, OPTION_UNSIGNED, "SECONDS", "how long an answer may take", &conform.timeout},

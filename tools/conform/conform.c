@@ -65,7 +65,7 @@ static int ask(struct outcome *outcome, struct child *child, const struct questi
 		code = question_ask(child, q, held.items.bytes, held.items.n, held.got, error);
 	outcome->unsupported = child->unsupported;
 	outcome->n = held.items.n;
-	const struct asked asked = {q, held.items.bytes, held.expected, held.got, held.indices, held.items.n, child->batch};
+	const struct asked asked = {q, held.items.bytes, held.expected, held.got, held.indices, held.items.n, child->batch, MATCHED_ALL};
 	if (code == EXIT_OK && !child->unsupported) {
 		operations[q->op]->answer(q, &q->way, held.items.bytes, held.indices, held.items.n, held.expected);
 		code = explain(findings, &n_findings, &outcome->n_differ, &asked, seen, error);

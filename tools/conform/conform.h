@@ -32,6 +32,8 @@ enum { N_CHOICES = MXFP_OPTION_FUNCTION + 1 };
 struct way {
 	int choice[N_CHOICES];
 	uint64_t quirks[(N_QUIRKS + 63) / 64];
+	bool has_scale; /* blocks have this scale byte, whatever their numbers */
+	uint8_t scale;
 };
 
 static inline bool has_quirk(const struct way *way, enum quirk quirk)

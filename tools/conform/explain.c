@@ -161,15 +161,23 @@ static bool same_result(const struct asked *a, size_t i, const uint8_t *one, con
 {
 	const struct operation *operation = operations[a->q->op];
 
+	if (a->matched == MATCHED_SCALES)
+		return one[a->q->out[0]] == other[a->q->out[0]];
 	return memcmp(one, other, a->q->out_bytes) == 0 ||
 	       (operation->same != NULL && operation->same(a->q, a->in + i * a->q->in_bytes, one, other));
 }
 
 enum { RESULT_MAX = 4096 };
 
-static void result_of(const struct asked *a, const struct way *way, size_t i, uint8_t result[RESULT_MAX])
+static void result_of(const struct asked *a, const struct way *made, size_t i, uint8_t result[RESULT_MAX])
 {
-	operations[a->q->op]->answer(a->q, way, a->in + i * a->q->in_bytes, a->indices + i, 1, result);
+	struct way way = *made;
+
+	if (a->matched == MATCHED_CODES) {
+		way.has_scale = true;
+		way.scale = a->got[i * a->q->out_bytes + a->q->out[0]];
+	}
+	operations[a->q->op]->answer(a->q, &way, a->in + i * a->q->in_bytes, a->indices + i, 1, result);
 }
 
 /* MATCH if a way gives what was answered, else less, by the bytes that it gives. */
@@ -185,7 +193,7 @@ static unsigned score(const struct asked *a, const struct way *way, size_t i)
 	result_of(a, way, i, result);
 	if (same_result(a, i, result, got))
 		return MATCH;
-	for (size_t b = 0; b < n; b++)
+	for (size_t b = 0; b < n && a->matched != MATCHED_SCALES; b++)
 		equal += result[b] == got[b];
 	return (unsigned)(equal * (MATCH - 1) / n);
 }
@@ -507,8 +515,10 @@ static const char *say_nearly(const struct tally *t, char text[96])
 	return text;
 }
 
-/* Names one way more that explains a class that a set does not, or what comes near. */
-static void name_one(struct finding *f, const struct search *s, const struct set *set, size_t c, const bool accepted[COMBINED_MAX])
+/* Names one way more that explains a class that a set does not, or what comes near; `among` are those that are tried, NULL: all.
+   Returns the way if it gives the class, else the number of ways. */
+static size_t name_one(struct finding *f, const struct search *s, const struct set *set, size_t c, const bool accepted[COMBINED_MAX],
+                       const bool *among)
 {
 	size_t best = s->ways->n;
 	uint64_t most = class_total(s, &set->way, c);
@@ -520,6 +530,8 @@ static void name_one(struct finding *f, const struct search *s, const struct set
 		const struct named *named = &s->ways->list[w];
 
 		way = set->way;
+		if (among != NULL && !among[w])
+			continue;
 		if (named->is_near)
 			way = named->way;
 		else if (!combine(&way, s->a->q, named))
@@ -550,12 +562,14 @@ static void name_one(struct finding *f, const struct search *s, const struct set
 			name_set(f, s, set, c, accepted, "in this class only: ", named);
 		else if (is_nearly(&t))
 			name_set(f, s, set, c, accepted, say_nearly(&t, how), named);
+		return is_whole(&t) ? best : s->ways->n;
 	} else if (set->n > 0) {
 		const struct tally t = tally_class(s, &set->way, c);
 
 		if (is_nearly(&t))
 			name_set(f, s, set, c, accepted, say_nearly(&t, how), NULL);
 	}
+	return s->ways->n;
 }
 
 static void remember(struct seen *seen, const struct named *named)
@@ -580,7 +594,7 @@ static bool is_sure(const struct search *s, const struct set *set, size_t n_diff
 static void name_all(struct finding *findings, const struct search *s, const struct set *set, const struct tally tallies[CLASSES_MAX],
                      bool whole, struct seen *seen)
 {
-	bool accepted[COMBINED_MAX] = {false};
+	bool accepted[COMBINED_MAX] = {false}, said[WAYS_MAX + 1] = {false};
 	size_t n_differ = 0;
 
 	for (size_t c = 0; c < s->classes->n; c++)
@@ -605,10 +619,159 @@ static void name_all(struct finding *findings, const struct search *s, const str
 		if (is_whole(&tallies[c]))
 			name_set(f, s, set, c, accepted, sure ? "" : "perhaps: ", NULL);
 		else if (f->n_differ >= FEW)
-			name_one(f, s, set, c, accepted);
+			said[name_one(f, s, set, c, accepted, NULL)] = true;
 		if (set->wire >= 0 && is_whole(&tallies[c]) && f->n_ways < COMBINED_MAX)
 			snprintf(f->ways[f->n_ways++], WAY_TEXT, "%s", quirks[set->wire].meaning);
 	}
+	/* Of few answers what another class has is tried alone. */
+	for (size_t c = 0; c < s->classes->n; c++)
+		if (findings[c].n_differ > 0 && findings[c].n_differ < FEW && !is_whole(&tallies[c]))
+			name_one(&findings[c], s, set, c, accepted, said);
+}
+
+/* Counts what differs, and takes every k-th of that, and of the others, so that the sample is of all. */
+static void collect(struct finding *findings, struct sample *samples, const struct classes *classes, const struct asked *a)
+{
+	size_t seen[CLASSES_MAX][2] = {{0}};
+
+	for (size_t i = 0; i < a->n; i++) {
+		const size_t c = classes->of[i];
+
+		findings[c].n++;
+		if (classes->differs[i] && findings[c].n_differ++ == 0)
+			findings[c].first = i;
+	}
+	for (size_t i = 0; i < a->n; i++) {
+		const size_t c = classes->of[i], most = (classes->differs[i] ? DIFFERING : EQUAL) / (a->q->in_bytes > 4 ? 3 : 1);
+		const size_t n = classes->differs[i] ? findings[c].n_differ : findings[c].n - findings[c].n_differ;
+		const size_t k = seen[c][classes->differs[i]]++;
+
+		if (n <= most || k * most / n != (k + 1) * most / n)
+			samples[c].items[samples[c].n++] = i;
+	}
+}
+
+/* What is found of scale bytes, or of codes. */
+struct part_found {
+	struct asked view;
+	struct classes classes;
+	struct sample samples[CLASSES_MAX];
+	struct search search;
+	struct set set;
+	struct tally tallies[CLASSES_MAX];
+	struct finding findings[CLASSES_MAX];
+	bool whole;
+};
+
+/* Counts what differs in a part. Returns how much does, SIZE_MAX if an answer that is right does: this part says nothing. */
+static size_t look_at(struct part_found *part, const struct asked *a, const struct classes *classes, enum matched matched)
+{
+	size_t n_differ = 0;
+
+	part->view = *a;
+	part->view.matched = matched;
+	for (size_t i = 0; i < a->n; i++) {
+		part->classes.differs[i] = score(&part->view, &a->q->way, i) < MATCH;
+		if (part->classes.differs[i] && !classes->differs[i])
+			return SIZE_MAX;
+		n_differ += part->classes.differs[i];
+	}
+	part->classes.n = classes->n;
+	collect(part->findings, part->samples, &part->classes, &part->view);
+	return n_differ;
+}
+
+static void seek_part(struct part_found *part, const struct ways *ways)
+{
+	part->search = (struct search){&part->view, &part->classes, part->samples, ways};
+	part->whole = seek(&part->search, &part->set, part->tallies);
+	if (!part->whole) {
+		tally_all(&part->search, &part->set.way, part->tallies, false);
+		drop_refuted(&part->search, &part->set, part->tallies);
+	}
+}
+
+/* Whether a way that one part matches gives less of the other. */
+static bool spoils(const struct part_found *other, size_t w)
+{
+	struct way way = other->set.way;
+
+	for (size_t m = 0; m < other->set.n; m++)
+		if (other->set.members[m] == w)
+			return false;
+	if (!combine(&way, other->view.q, &other->search.ways->list[w]))
+		return true;
+	for (size_t c = 0; c < other->classes.n; c++)
+		if (class_total(&other->search, &way, c) < class_total(&other->search, &other->set.way, c))
+			return true;
+	return false;
+}
+
+static void drop_spoiling(struct part_found *part, const struct part_found *other)
+{
+	for (size_t m = part->set.n; m-- > 0;)
+		if (spoils(other, part->set.members[m])) {
+			take_out(&part->search, &part->set, m);
+			part->whole = tally_all(&part->search, &part->set.way, part->tallies, false);
+		}
+}
+
+static bool is_named(const struct finding *f, const char *way)
+{
+	for (size_t i = 0; i < f->n_ways; i++)
+		if (strcmp(f->ways[i], way) == 0)
+			return true;
+	return false;
+}
+
+/* Names what explains a part of the results of a class, if anything does. */
+static void name_parts(struct finding *f, const struct finding *scales, const struct finding *codes)
+{
+	const struct finding *parts[] = {scales, codes};
+
+	if (f->n_ways > 0 || scales->n_ways + codes->n_ways == 0)
+		return;
+	f->nearest[0] = '\0';
+	for (int p = 0; p < 2; p++) {
+		const size_t used = strlen(f->nearest);
+
+		for (size_t i = 0; i < parts[p]->n_ways; i++)
+			if (!is_named(f, parts[p]->ways[i]))
+				snprintf(f->ways[f->n_ways++], WAY_TEXT, "%s", parts[p]->ways[i]);
+		if (parts[p]->n_differ > 0 && parts[p]->n_ways == 0)
+			snprintf(f->nearest + used, sizeof f->nearest - used, "%s: %.*s", p == 0 ? "scale bytes" : "codes", COMBINED_MAX * WAY_TEXT,
+			         parts[p]->nearest[0] != '\0' ? parts[p]->nearest : "nothing known");
+	}
+}
+
+/* Seeks what gives scale bytes by themselves, and codes under the program's own scales, where nothing gives both: a fault of one that
+   is not known hides none of the other. */
+static int explain_parts(struct finding *findings, const struct classes *classes, const struct asked *a, const struct ways *ways,
+                         struct seen *seen, struct error *error)
+{
+	struct part_found *parts = calloc(2, sizeof *parts);
+	bool *differs = malloc(2 * a->n * sizeof *differs);
+	const bool enough = parts != NULL && differs != NULL;
+
+	if (enough) {
+		for (int p = 0; p < 2; p++)
+			parts[p].classes = (struct classes){classes->of, differs + (size_t)p * a->n, 0};
+		const size_t n_scales = look_at(&parts[0], a, classes, MATCHED_SCALES);
+		if (n_scales > 0 && n_scales != SIZE_MAX && look_at(&parts[1], a, classes, MATCHED_CODES) != SIZE_MAX) {
+			for (int p = 0; p < 2; p++)
+				seek_part(&parts[p], ways);
+			for (int p = 0; p < 2; p++)
+				drop_spoiling(&parts[p], &parts[1 - p]);
+			for (int p = 0; p < 2; p++)
+				name_all(parts[p].findings, &parts[p].search, &parts[p].set, parts[p].tallies, parts[p].whole, seen);
+			for (size_t c = 0; c < classes->n; c++)
+				if (findings[c].n_differ > 0)
+					name_parts(&findings[c], &parts[0].findings[c], &parts[1].findings[c]);
+		}
+	}
+	free(parts);
+	free(differs);
+	return enough ? EXIT_OK : fail_memory(error);
 }
 
 static int explain_classes(struct finding *findings, const struct classes *classes, const struct asked *a, struct sample *samples,
@@ -621,6 +784,7 @@ static int explain_classes(struct finding *findings, const struct classes *class
 	const struct search s = {&view, classes, samples, ways};
 	struct tally tallies[CLASSES_MAX];
 	struct set set;
+	int code = enough ? EXIT_OK : fail_memory(error);
 
 	if (enough) {
 		list_ways(ways, a->q, seen);
@@ -638,10 +802,12 @@ static int explain_classes(struct finding *findings, const struct classes *class
 			drop_refuted(&s, &set, tallies);
 		}
 		name_all(findings, &s, &set, tallies, whole, seen);
+		if (!whole && set.wire < 0 && (a->q->op == OP_MX || a->q->op == OP_NVFP4))
+			code = explain_parts(findings, classes, a, ways, seen, error);
 	}
 	free(room);
 	free(ways);
-	return enough ? EXIT_OK : fail_memory(error);
+	return code;
 }
 
 static bool is_same(const struct asked *a, size_t i)
@@ -663,27 +829,10 @@ static size_t class_index(struct finding *findings, size_t *n, const struct aske
 	return (*n)++;
 }
 
-/* Takes every k-th of those that differ, and of the others, so that the sample is of all. */
-static void collect(struct finding *findings, struct sample *samples, struct classes *classes, const struct asked *a)
+static void classify(struct finding *findings, struct classes *classes, const struct asked *a)
 {
-	size_t seen[CLASSES_MAX][2] = {{0}};
-
-	for (size_t i = 0; i < a->n; i++) {
-		const size_t c = class_index(findings, &classes->n, a, i);
-
-		classes->of[i] = (uint8_t)c;
-		findings[c].n++;
-		if (classes->differs[i] && findings[c].n_differ++ == 0)
-			findings[c].first = i;
-	}
-	for (size_t i = 0; i < a->n; i++) {
-		const size_t c = classes->of[i], most = (classes->differs[i] ? DIFFERING : EQUAL) / (a->q->in_bytes > 4 ? 3 : 1);
-		const size_t n = classes->differs[i] ? findings[c].n_differ : findings[c].n - findings[c].n_differ;
-		const size_t k = seen[c][classes->differs[i]]++;
-
-		if (n <= most || k * most / n != (k + 1) * most / n)
-			samples[c].items[samples[c].n++] = i;
-	}
+	for (size_t i = 0; i < a->n; i++)
+		classes->of[i] = (uint8_t)class_index(findings, &classes->n, a, i);
 }
 
 int explain(struct finding findings[CLASSES_MAX], size_t *n_findings, size_t *n_differ, const struct asked *a, struct seen *seen,
@@ -698,6 +847,7 @@ int explain(struct finding findings[CLASSES_MAX], size_t *n_findings, size_t *n_
 	for (size_t i = 0; i < a->n && code == EXIT_OK; i++)
 		*n_differ += classes.differs[i] = !is_same(a, i);
 	if (*n_differ > 0) {
+		classify(findings, &classes, a);
 		collect(findings, samples, &classes, a);
 		code = explain_classes(findings, &classes, a, samples, seen, error);
 	}

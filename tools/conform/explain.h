@@ -6,17 +6,20 @@
 
 #include "conform/conform.h"
 
-/* The most classes of a question, ways that are combined, and bytes of a way's text. */
-enum { CLASSES_MAX = 24, COMBINED_MAX = 6, WAY_TEXT = 160 };
+/* The most classes of a question, ways that are combined, those that are named, and bytes of a way's text. */
+enum { CLASSES_MAX = 24, COMBINED_MAX = 6, NAMED_MAX = 2 * COMBINED_MAX, WAY_TEXT = 160 };
 
 /* A class of input that differs. */
 struct finding {
 	const char *class;
 	size_t n, n_differ, first; /* items of the class, and the first that differs */
 	size_t n_ways;             /* which ways explain it, together, and are refuted in no other class */
-	char ways[COMBINED_MAX][WAY_TEXT];
-	char nearest[COMBINED_MAX * WAY_TEXT]; /* if none do: what explains this class only, what comes near, or "" */
+	char ways[NAMED_MAX][WAY_TEXT];
+	char nearest[NAMED_MAX * WAY_TEXT]; /* of what they leave: what explains this class only, what comes near, or "" */
 };
+
+/* What of results is matched: all bytes; of blocks the scale byte; or codes, made under the scale that the program gave. */
+enum matched { MATCHED_ALL, MATCHED_SCALES, MATCHED_CODES };
 
 /* What was asked and answered, so many items at a time. */
 struct asked {
@@ -24,6 +27,7 @@ struct asked {
 	const uint8_t *in, *expected, *got;
 	const uint64_t *indices;
 	size_t n, batch;
+	enum matched matched;
 };
 
 /* The ways that were found in questions before, which are preferred. */

@@ -120,6 +120,14 @@ static uint32_t before(const struct mxfp_format_info *f, uint32_t x, const struc
 		x = cut_below(f, x, 9, false, trunc);
 	if (floating && has_quirk(way, QUIRK_SHIFT_LOST))
 		x = cut_below(f, x, 23 - (int)f->significand_bits, true, trunc);
+	if (floating && v < ldexp(1, 1 - f->bias) && v >= 0x1p-126) {
+		const int exponent = ilogb(v), unit = exponent - (int)f->significand_bits;
+
+		if (has_quirk(way, QUIRK_ROUND_LOW))
+			x = f32_bits((float)ldexp(rint(ldexp(v, -unit)), unit)) | (x & F32_SIGN);
+		if (has_quirk(way, QUIRK_HIDDEN_LOST))
+			x = f32_bits((float)(v - ldexp(1, exponent))) | (x & F32_SIGN);
+	}
 	if (floating && has_quirk(way, QUIRK_ROUND_1))
 		x = cut_below(f, x, 1, false, rint);
 	if (has_quirk(way, QUIRK_LOW_1) && (x & F32_INF) != F32_INF)
@@ -192,12 +200,22 @@ static bool rounds_to_zero(enum mxfp_round round, bool negative)
 	return round == MXFP_ROUND_RTZ || (round == MXFP_ROUND_RTP && negative) || (round == MXFP_ROUND_RTN && !negative);
 }
 
+/* A magnitude that was shifted, in units of the least code, to an integer. */
+static double to_integer(double v, enum mxfp_round round, bool negative)
+{
+	if (rounds_to_zero(round, negative))
+		return floor(v);
+	if (round == MXFP_ROUND_RTP || round == MXFP_ROUND_RTN)
+		return ceil(v);
+	return round == MXFP_ROUND_RNA ? floor(v + 0.5) : round == MXFP_ROUND_RHZ ? ceil(v - 0.5) : rint(v);
+}
+
 /* Whether a way looks at the code that a number would have without an upper end. */
 static bool looks_beyond(const struct way *way)
 {
 	return rounds_otherwise(way) || has_quirk(way, QUIRK_TOP_IEEE_MAX) || has_quirk(way, QUIRK_TOP_IEEE_NAN) ||
 	       has_quirk(way, QUIRK_LARGEST_OVERFLOWS) || has_quirk(way, QUIRK_CARRY_OVERFLOWS) || has_quirk(way, QUIRK_WRAPS) ||
-	       has_quirk(way, QUIRK_CARRY_SIGN) || has_quirk(way, QUIRK_SATURATED_SIGN_LOST);
+	       has_quirk(way, QUIRK_CARRY_SIGN) || has_quirk(way, QUIRK_CARRY_SETS_SIGN) || has_quirk(way, QUIRK_SATURATED_SIGN_LOST);
 }
 
 /* What quirks make of the code of a finite number, not zero, of a format with exponent and significand. */
@@ -246,6 +264,8 @@ static uint32_t after_finite(const struct mxfp_format_info *f, uint32_t x, uint3
 		magnitude = (uint32_t)free_code & mask;
 	if (has_quirk(way, QUIRK_CARRY_SIGN) && free_code == code_sign(f) && v < ldexp(1, f->emax + 1))
 		return (uint32_t)free_code ^ sign;
+	if (has_quirk(way, QUIRK_CARRY_SETS_SIGN) && free_code == code_sign(f) && v < ldexp(1, f->emax + 1))
+		return code_sign(f);
 	if (has_quirk(way, QUIRK_NO_CARRY) && round != MXFP_ROUND_SR && magnitude <= f->max_code) {
 		const uint32_t cut = number_encode(f, x, MXFP_ROUND_RTZ, MXFP_OVERFLOW_SAT) & mask;
 
@@ -256,6 +276,13 @@ static uint32_t after_finite(const struct mxfp_format_info *f, uint32_t x, uint3
 		magnitude = number_encode(f, scaled(x & ~F32_SIGN, -1), round, MXFP_OVERFLOW_SAT) & mask;
 	if (has_quirk(way, QUIRK_SUBNORMAL_CODE_DOUBLE) && v < ldexp(1, 1 - f->bias))
 		magnitude = number_encode(f, scaled(x & ~F32_SIGN, 1), round, MXFP_OVERFLOW_SAT) & mask;
+	if (has_quirk(way, QUIRK_SHIFT_5_BITS) && v < ldexp(1, 1 - f->bias)) {
+		/* From the last bit of the significand, 2^(exponent - 23), to the least code. */
+		const int exponent = v < 0x1p-126 ? -126 : ilogb(v), shift = 24 - (int)f->significand_bits - f->bias - exponent;
+
+		if (shift >= 32)
+			magnitude = (uint32_t)fmin(to_integer(ldexp(v, 23 - exponent - (shift & 31)), round, x >> 31), beyond);
+	}
 	if (has_quirk(way, QUIRK_LAST_BIT_CUT) && magnitude >> f->significand_bits != 0 && magnitude <= f->max_code)
 		magnitude &= ~UINT32_C(1);
 	if (has_quirk(way, QUIRK_UNDERFLOW_PLUS) && magnitude == 0)
@@ -648,5 +675,7 @@ void codes_unpack(uint8_t *codes, const uint8_t *bytes, size_t n, unsigned bits,
 
 			codes[k] |= (uint8_t)((bytes[bit / 8] >> bit % 8 & 1) << i);
 		}
+		if (has_quirk(way, QUIRK_CODE_SIGN) && codes[k] >> (bits - 1))
+			codes[k] |= (uint8_t)(0xFF << bits);
 	}
 }

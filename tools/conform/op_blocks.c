@@ -90,8 +90,11 @@ static int way_scale(const struct question *q, const struct way *way, uint32_t a
 
 		scale = log < -127 ? 0 : (int)log + 127;
 	}
-	if (has_quirk(way, QUIRK_LOG2_FLOAT)) {
-		scale = (int)floorf(log2f(f32_value(amax))) - e->emax + 127;
+	if (has_quirk(way, QUIRK_LOG2_FLOAT) || has_quirk(way, QUIRK_LOG2_TOWARD_ZERO)) {
+		const float v = f32_value(amax);
+		const double log = has_quirk(way, QUIRK_LOG2_FLOAT) ? (double)log2f(v) : log2((double)v);
+
+		scale = (int)(has_quirk(way, QUIRK_LOG2_TOWARD_ZERO) ? log : floor(log)) - e->emax + 127;
 		scale = scale < 0 ? 0 : scale;
 	}
 	if (has_quirk(way, QUIRK_SCALE_WRAPS) || has_quirk(way, QUIRK_SCALE_WRAPS_LATE))
@@ -106,7 +109,7 @@ static int way_scale(const struct question *q, const struct way *way, uint32_t a
 		scale++;
 	if (has_quirk(way, QUIRK_SCALE_MINUS))
 		scale = scale > 0 || has_quirk(way, QUIRK_SCALE_WRAPS) ? scale - 1 : 0;
-	if (has_quirk(way, QUIRK_SCALE_AT_LEAST_1) && scale < 1)
+	if ((has_quirk(way, QUIRK_SCALE_AT_LEAST_1) || has_quirk(way, QUIRK_SCALE_1_UNLESS_ZERO)) && scale < 1)
 		scale = 1;
 	if (has_quirk(way, QUIRK_SCALE_UNBIASED))
 		scale -= 127;
@@ -341,7 +344,7 @@ static uint32_t see(const struct way *way, uint32_t x[BLOCK], bool *non_finite)
 {
 	const struct mxfp_format_info *bf16 = mxfp_format_get_info(MXFP_FORMAT_BF16), *f16 = mxfp_format_get_info(MXFP_FORMAT_F16);
 	const int n = has_quirk(way, QUIRK_FIRST_HALF) ? BLOCK / 2 : has_quirk(way, QUIRK_LAST_OUT) ? BLOCK - 1 : BLOCK;
-	uint32_t amax = 0;
+	uint32_t amax = 0, any = 0;
 
 	*non_finite = false;
 	for (int i = 0; i < BLOCK; i++) {
@@ -360,9 +363,13 @@ static uint32_t see(const struct way *way, uint32_t x[BLOCK], bool *non_finite)
 			x[i] = code_decode(f16, number_encode(f16, x[i], MXFP_ROUND_RNE, MXFP_OVERFLOW_OVF));
 		m = x[i] & ~F32_SIGN;
 		*non_finite |= m >= F32_INF;
-		if (i < n && m < F32_INF && m > amax && !(has_quirk(way, QUIRK_SIGNED_MAX) && x[i] >> 31))
-			amax = m;
+		if (i >= n || m >= F32_INF || (has_quirk(way, QUIRK_SIGNED_MAX) && x[i] >> 31))
+			continue;
+		amax = m > amax ? m : amax;
+		any |= m;
 	}
+	if (has_quirk(way, QUIRK_MAX_BY_OR))
+		return any > F32_MAX ? F32_MAX : any;
 	return amax;
 }
 
@@ -398,33 +405,51 @@ static int mse_scale(const struct question *q, const struct way *way, const stru
 	return more < less || (more == less && !has_quirk(way, QUIRK_EQUAL_ERRORS_LESS)) ? scale + 1 : scale;
 }
 
-/* Quantizes a block with quirks: the scale, then each element by itself. */
-static void quantize_by_hand(const struct question *q, const struct way *way, const uint8_t *in, uint8_t *out)
+/* The numbers of block i, and their scale in a way; false: they are not all finite. */
+static bool block_scale(const struct question *q, const struct way *way, const uint8_t *in, uint32_t x[BLOCK], int *scale)
+{
+	const struct way element = number_element_way(way);
+	bool non_finite;
+
+	for (int k = 0; k < BLOCK; k++)
+		x[k] = load_f32(in + 4 * k);
+	const uint32_t amax = see(way, x, &non_finite);
+	*scale = way_scale(q, way, amax);
+	if (way->choice[MXFP_OPTION_RULE] == MXFP_RULE_MSE && !non_finite)
+		*scale = mse_scale(q, way, &element, x, amax, *scale);
+	return !non_finite;
+}
+
+/* Quantizes block i, which is at `in` after those before it, with quirks: the scale, then each element by itself. */
+static void quantize_by_hand(const struct question *q, const struct way *way, const uint8_t *in, uint64_t i, uint8_t *out)
 {
 	const struct mxfp_format_info *e = element_of(q);
 	const struct way element = number_element_way(way);
-	uint32_t x[BLOCK];
+	uint32_t x[BLOCK], others[BLOCK];
 	uint8_t codes[BLOCK];
-	bool non_finite;
+	int scale, before;
 
-	for (int i = 0; i < BLOCK; i++)
-		x[i] = load_f32(in + 4 * i);
-	const uint32_t amax = see(way, x, &non_finite);
-	int scale = way_scale(q, way, amax);
 	memset(out, 0, q->out_bytes);
-	if (non_finite) {
+	if (!block_scale(q, way, in, x, &scale) && !way->has_scale) {
 		out[q->out[0]] = 0xFF;
 		return;
 	}
-	if (way->choice[MXFP_OPTION_RULE] == MXFP_RULE_MSE)
-		scale = mse_scale(q, way, &element, x, amax, scale);
+	if (way->has_scale && (uint8_t)scale != way->scale)
+		scale = has_quirk(way, QUIRK_SCALE_UNBIASED) ? (int8_t)way->scale : way->scale;
 	int exponent = has_quirk(way, QUIRK_SCALE_UNBIASED) ? scale : scale - 127;
 	if (scale == 0 && has_quirk(way, QUIRK_LEAST_SCALE_126))
 		exponent = -126;
 	if (scale == 0 && has_quirk(way, QUIRK_LEAST_SCALE_NONE))
 		exponent = 0;
-	for (int i = 0; i < BLOCK; i++)
-		codes[i] = (uint8_t)number_encode_way(e, f32_bits(ldexpf(f32_value(x[i]), -exponent)), &element, 0, 0, 0);
+	/* A block that is NaN leaves the scale of the one before it. */
+	for (bool found = !has_quirk(way, QUIRK_SCALE_BEFORE); !found && i > 0; i--) {
+		in -= q->in_bytes;
+		found = block_scale(q, way, in, others, &before);
+		if (found)
+			exponent = before - 127;
+	}
+	for (int k = 0; k < BLOCK; k++)
+		codes[k] = (uint8_t)number_encode_way(e, f32_bits(ldexpf(f32_value(x[k]), -exponent)), &element, 0, 0, 0);
 	codes_pack(out, codes, BLOCK, e->bits, way);
 	out[q->out[0]] = (uint8_t)scale;
 }
@@ -446,14 +471,13 @@ static void mx_answer(const struct question *q, const struct way *way, const uin
 		.round = (enum mxfp_round)way->choice[MXFP_OPTION_ROUND],
 	};
 
-	(void)indices;
 	for (size_t i = 0; i < n; i++) {
 		uint32_t x[BLOCK];
 		uint8_t codes[BLOCK], *result = out + i * q->out_bytes;
 		struct mxfp_blocks blocks = mxfp_blocks_at(q->format, 1, BLOCK, result, result + q->out[0]);
 
-		if (!only_order(way)) {
-			quantize_by_hand(q, way, in + i * q->in_bytes, result);
+		if (!only_order(way) || way->has_scale) {
+			quantize_by_hand(q, way, in + i * q->in_bytes, indices[i], result);
 			continue;
 		}
 		for (int k = 0; k < BLOCK; k++)

@@ -238,11 +238,11 @@ static void quantize_by_hand(const struct question *q, const struct way *way, co
 	uint8_t scale;
 	const struct mxfp_blocks blocks = quantize(seen, out, &scale, has_quirk(way, QUIRK_NO_TENSOR_SCALE) ? 0 : q->parameter, way);
 	out[q->out[0]] = scale;
-	if (!finite)
+	if (!finite && !way->has_scale)
 		return;
 	const bool has_g = has_tensor_scale((enum mxfp_recipe)way->choice[MXFP_OPTION_RECIPE]);
 	const float g = has_g ? blocks.tensor_scale : 1, six = block_amax / 6;
-	scale = other_scale(way, block_amax, g, blocks.tensor_scale_divides, scale);
+	scale = way->has_scale ? way->scale : other_scale(way, block_amax, g, blocks.tensor_scale_divides, scale);
 	const float sf = f32_value(code_decode(ue4m3(), scale));
 	const uint32_t amax = has_quirk(way, QUIRK_NO_TENSOR_SCALE) ? 0 : q->parameter;
 	const enum mxfp_recipe recipe = (enum mxfp_recipe)way->choice[MXFP_OPTION_RECIPE];
@@ -259,7 +259,7 @@ static void nvfp4_answer(const struct question *q, const struct way *way, const 
                          uint8_t *out)
 {
 	static const struct way plain;
-	bool by_hand = false;
+	bool by_hand = way->has_scale;
 
 	(void)indices;
 	for (int quirk = 0; quirk < N_QUIRKS; quirk++)

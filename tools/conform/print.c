@@ -12,7 +12,7 @@
 #include "io/facts.h"
 
 /* The most words of an item that are shown, and of operations a way was seen in. */
-enum { WORDS = 6, NAMES_MAX = 64 };
+enum { WORDS = 6, NAMES_MAX = 64, MATCH_TEXT = 2 * NAMED_MAX * (WAY_TEXT + 8) };
 
 struct outcome *outcomes_add(struct outcomes *outcomes, enum op op, const char *label)
 {
@@ -152,13 +152,19 @@ static int print_totals(const struct outcomes *outcomes, struct error *error)
 	return table_print(&table, stdout, error);
 }
 
+static bool is_explained(const struct finding *f)
+{
+	return f->n_ways > 0 && f->nearest[0] == '\0';
+}
+
 /* What a class matches, in words. */
-static const char *match_of(const struct finding *f, char text[COMBINED_MAX * (WAY_TEXT + 8)])
+static const char *match_of(const struct finding *f, char text[MATCH_TEXT])
 {
 	*text = '\0';
 	for (size_t i = 0; i < f->n_ways; i++)
 		sprintf(text + strlen(text), "%s%s", i > 0 ? "; and " : "", f->ways[i]);
-	return f->n_ways > 0 ? text : f->nearest;
+	sprintf(text + strlen(text), "%s%s", f->n_ways > 0 && f->nearest[0] != '\0' ? "; " : "", f->nearest);
+	return text;
 }
 
 static int print_findings(const struct outcome *outcome, struct error *error)
@@ -175,7 +181,7 @@ static int print_findings(const struct outcome *outcome, struct error *error)
 	for (size_t i = 0; i < outcome->n_shown; i++) {
 		const struct shown *shown = &outcome->shown[i];
 		const struct finding *f = &shown->finding;
-		char text[COMBINED_MAX * (WAY_TEXT + 8)];
+		char text[MATCH_TEXT];
 		const char *match = match_of(f, text);
 
 		table_cell(&table, "%s", f->class);
@@ -226,6 +232,18 @@ static size_t list_names(struct name names[NAMES_MAX], const struct outcomes *ou
 	return n;
 }
 
+/* Says how many classes that differ have no name, or for a part of their results alone. */
+static void print_unnamed(const struct outcomes *outcomes)
+{
+	size_t n = 0, n_unnamed = 0;
+
+	for (size_t i = 0; i < outcomes->n; i++)
+		for (size_t k = 0; k < outcomes->list[i].n_shown; k++, n++)
+			n_unnamed += !is_explained(&outcomes->list[i].shown[k].finding);
+	if (n_unnamed > 0)
+		printf("%zu of the %zu classes in the tables have no name, or one for a part alone.\n", n_unnamed, n);
+}
+
 static int print_text(const struct outcomes *outcomes, const char *name, const struct conform_options *options, struct error *error)
 {
 	struct name names[NAMES_MAX];
@@ -242,18 +260,20 @@ static int print_text(const struct outcomes *outcomes, const char *name, const s
 		printf("The answers match instead:\n");
 	for (size_t i = 0; i < n_names; i++)
 		printf("- %s (%s%s)\n", names[i].way, names[i].first, names[i].n_questions > 1 ? " and others" : "");
+	if (code == EXIT_OK)
+		print_unnamed(outcomes);
 	return code;
 }
 
 static json_t *finding_facts(const struct shown *shown)
 {
 	const struct finding *f = &shown->finding;
-	char text[COMBINED_MAX * (WAY_TEXT + 8)];
+	char text[MATCH_TEXT];
 	const char *match = match_of(f, text);
 
 	return json_pack("{s:s, s:I, s:I, s:s, s:s, s:s, s:b, s:s?}", "class", f->class, "inputs", (json_int_t)f->n, "differ",
 	                 (json_int_t)f->n_differ, "input", shown->in, "expected", shown->expected, "got", shown->got, "explained",
-	                 (int)(f->n_ways > 0), "match", *match != '\0' ? match : NULL);
+	                 (int)is_explained(f), "match", *match != '\0' ? match : NULL);
 }
 
 static json_t *outcome_facts(const struct outcome *outcome)

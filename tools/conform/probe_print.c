@@ -139,6 +139,7 @@ static const char *kept(enum answer answer)
 static void print_found(const struct found *f)
 {
 	const struct machine *m = &f->machine;
+	const char *mark = found_equal(f) ? "" : " (not confirmed)";
 	struct line line = {.n = 0};
 
 	if (!f->has_order) {
@@ -153,18 +154,18 @@ static void print_found(const struct found *f)
 	if (f->has_several) {
 		line.n = 0;
 		say_rule(&line, &f->several, &m->several);
-		printf("- a step of several: %s\n", line.text);
+		printf("- a step of several: %s%s\n", line.text, f->several.any ? mark : "");
 	}
 	if (f->has_pair) {
 		line.n = 0;
 		say_rule(&line, &f->pair, &m->pair);
-		printf("- %s: %s\n", f->has_several ? "an addition of two" : "each addition", line.text);
+		printf("- %s: %s%s\n", f->has_several ? "an addition of two" : "each addition", line.text, f->pair.any ? mark : "");
 	}
 	if (f->length > 1)
-		printf("- in a block: %s\n", f->inside_known ? insides[m->inside] : "not determined");
+		printf("- in a block: %s%s\n", f->inside_known ? insides[m->inside] : "not determined", f->inside_known ? mark : "");
 	if (f->products_seen == ANSWER_YES && f->n_leaves > 0)
-		printf("- products: %s\n", f->n_rounded == f->n_leaves ? "rounded, then added" : f->n_rounded == 0 ? "not rounded" :
-		       "fused with the addition, but the first of each sum");
+		printf("- products: %s%s\n", f->n_rounded == f->n_leaves ? "rounded, then added" : f->n_rounded == 0 ? "not rounded" :
+		       "fused with the addition, but the first of each sum", mark);
 	printf("- subnormals: of A %s, of W %s, results %s%s\n", kept(f->operands_kept[0]), kept(f->operands_kept[1]), kept(f->results_kept),
 	       m->sums_flushed != m->results_flushed ? ", sums of sums kept" : "");
 	if (m->answers != ANSWERS_F32)
