@@ -30,7 +30,7 @@ exits 0 "" diff "$work/plain.gguf" "$work/plain.safetensors"
 "$mxfp" diff "$work/plain.gguf" "$work/mxfp4.gguf" >"$work/out"
 has "values of blocks" "$(tr -s ' ' <"$work/out")" "| blk.0.ffn_up.weight | dtype | F32 [1, 32] | mxfp4 [1, 32] | 0 | exact | 0 | 0 |"
 has "tensors compared" "$(cat "$work/out")" "2 tensors were compared, 1 of them quantized and decoded"
-exits 0 "1 tensors were quantized before (tensors of ggml's type MXFP4)" quantize "$work/mxfp4.gguf" -o "$work/again.gguf" -q
+exits 0 "1 tensor quantized before (tensors of ggml's type MXFP4)" quantize "$work/mxfp4.gguf" -o "$work/again.gguf" -q
 exits 0 "" diff "$work/mxfp4.gguf" "$work/again.gguf"
 exits 2 "that of layout gguf multiplies; give torchao-1 or ggml" quantize "$work/plain.gguf" -o "$work/x.gguf" \
 	-w nvfp4 --nvfp4-recipe compressed-tensors

@@ -25,9 +25,9 @@ same "decoded" "$back$(repeat 10 00000000)$(repeat 4 $one)$(repeat 12 00000000)"
 	"$(data 128 "$work/row.back.safetensors")"
 # What is quantized is decoded first.
 exits 0 "" quantize "$work/row/model.safetensors" -o "$work/again.safetensors" -w mxint8 --rule floor
-has "rounded twice" "$(cat "$work/out")" "1 tensors were quantized before"
+has "rounded twice" "$(cat "$work/out")" "1 tensor quantized before"
 has "bytes in the file before" "$(cat "$work/out")" "33 bytes of tensors, before 9 "
-exits 0 "mxfp: 1 tensors were quantized before" quantize "$work/row/model.safetensors" -o "$work/again.safetensors" -fq -w mxint8 --rule floor
+exits 0 "mxfp: 1 tensor quantized before" quantize "$work/row/model.safetensors" -o "$work/again.safetensors" -fq -w mxint8 --rule floor
 exits 0 "" quantize "$work/row.back.safetensors" -o "$work/once.safetensors" -w mxint8 --rule floor -q
 same "of the numbers" "$(data 66 "$work/once.safetensors")" "$(data 66 "$work/again.safetensors")"
 

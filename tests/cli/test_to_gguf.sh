@@ -100,7 +100,7 @@ exits 0 "" lint "$work/nvmoe.gguf"
 exits 0 "" inspect "$work/nvmoe.gguf"
 exits 0 "" diff "$work/nvmoe.gguf" "$work/nvmoe-f32.gguf"
 exits 0 "" report "$work/nvmoe.gguf" -q
-exits 0 "3 tensors were quantized before" quantize "$work/nvmoe.gguf" -o "$work/nvmoe-q.gguf" -q --weights mxfp4
+exits 0 "3 tensors quantized before" quantize "$work/nvmoe.gguf" -o "$work/nvmoe-q.gguf" -q --weights mxfp4
 exits 0 "" quantize "$work/nvmoe-f32.gguf" -o "$work/nvmoe-r.gguf" -q --weights mxfp4
 exits 0 "" diff "$work/nvmoe-q.gguf" "$work/nvmoe-r.gguf"
 exits 3 "has a tensor scale for each of several matrices" convert "$work/nvmoe.gguf" -o "$work/nvmoe-x.safetensors" --layout modelopt

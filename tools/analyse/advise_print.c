@@ -176,8 +176,8 @@ int advise_print_front(const struct advice *advice, struct error *error)
 void advise_print_left_out(const struct advice *advice)
 {
 	if (advice->model->n_decoded > 0)
-		printf("%zu tensors were quantized before (%s): their numbers are decoded, and errors are those of rounding them once more\n",
-		       advice->model->n_decoded, decoded_from(advice->model));
+		printf("%zu tensor%s quantized before (%s): decoded, and errors are those of rounding once more\n", advice->model->n_decoded,
+		       advice->model->n_decoded == 1 ? "" : "s", decoded_from(advice->model));
 	if (advice->n_left_out > 0)
 		printf("left out: %zu layers whose rows are not whole blocks\n", advice->n_left_out);
 	if (advice->n_refused > 0)

@@ -232,8 +232,8 @@ const char *decoded_from(const struct model *model)
 void decoded_print(FILE *file, const char *prefix, const struct model *model)
 {
 	if (model->n_decoded > 0)
-		fprintf(file, "%s%zu tensors were quantized before (%s): they are decoded to f32, and what is quantized is rounded once more\n",
-		        prefix, model->n_decoded, decoded_from(model));
+		fprintf(file, "%s%zu tensor%s quantized before (%s): decoded to f32, and what is quantized is rounded once more\n", prefix,
+		        model->n_decoded, model->n_decoded == 1 ? "" : "s", decoded_from(model));
 }
 
 int model_decode_each(struct model *model, struct error *error)

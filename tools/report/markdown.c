@@ -334,8 +334,8 @@ static void print_measured(const struct report *report, FILE *file)
 	        " left out.\n",
 	        report->n_layers, elements, report_bytes(report), report->n_skipped);
 	if (report->model->n_decoded > 0)
-		fprintf(file, "%zu tensors were quantized before (%s): their numbers are decoded, and errors are those of rounding them "
-		        "once more.\n", report->model->n_decoded, decoded_from(report->model));
+		fprintf(file, "%zu tensor%s quantized before (%s): decoded, and errors are those of rounding once more.\n", report->model->n_decoded,
+		        report->model->n_decoded == 1 ? "" : "s", decoded_from(report->model));
 	if (report->options->against != NULL) {
 		fputs("The quantized weights are those of ", file);
 		print_printable(file, report->options->against->path);
