@@ -148,8 +148,10 @@ bool item_factor(struct asker *asker, int which, size_t leaf, double m, int expo
 	if (exponent < (subnormals ? side->lowest : side->low) || exponent > side->high)
 		return false;
 	if (side->scale == NULL) {
-		put_code(asker, side, i, code_of(side->element, ldexp(m, exponent)));
-		return true;
+		const uint32_t code = code_of(side->element, ldexp(m, exponent));
+
+		put_code(asker, side, i, code);
+		return (code & code_mask(side->element)) <= side->element->max_code;
 	}
 	const bool power = side->scale->kind == MXFP_KIND_EXPONENT;
 	int spread = asker->vary && side->element->kind == MXFP_KIND_FLOAT && side->element->emax > 0 ? (int)(items_random(&asker->items) % 3) : 0;
@@ -163,6 +165,29 @@ bool item_factor(struct asker *asker, int which, size_t leaf, double m, int expo
 	put_code(asker, side, i, code_of(side->element, value));
 	asker->item[side->scales_at + i / side->length] = (uint8_t)(power ? scale + 127 : (int)code_of(side->scale, ldexp(1, scale)));
 	return true;
+}
+
+bool item_special(struct asker *asker, int which)
+{
+	const struct side *side = &asker->side[which];
+
+	if (side->element->special == MXFP_SPECIAL_NONE || side->element->bits != 8 || !item_put(asker, 0, 1, 1, 0, false))
+		return false;
+	put_code(asker, side, 0, side->element->max_code + 1);
+	return true;
+}
+
+void side_take_numbers(struct side *side)
+{
+	const struct mxfp_format_info *e = side->element;
+
+	for (uint32_t code = 0; code >> e->bits == 0; code++) {
+		const uint32_t magnitude = code & code_mask(e), hidden = UINT32_C(1) << e->significand_bits;
+		const float x = ldexpf((float)(hidden + magnitude % hidden), (int)(magnitude / hidden) - e->bias - (int)e->significand_bits);
+
+		if (!isfinite(side->values[code]))
+			side->values[code] = (code & code_sign(e)) != 0 ? -x : x;
+	}
 }
 
 bool item_put(struct asker *asker, size_t leaf, double ma, double mw, int exponent, bool subnormals)

@@ -42,6 +42,10 @@ void item_add(struct asker *asker);
 /* Puts a number at one side of a leaf. */
 bool item_factor(struct asker *asker, int side, size_t leaf, double m, int exponent, bool subnormals);
 
+/* Makes an item of 1 and, on one side of a format of 8 bits, the code past the largest number. Or takes all such codes for numbers. */
+bool item_special(struct asker *asker, int side);
+void side_take_numbers(struct side *side);
+
 /* Puts any elements at a leaf of blocks, whose scales multiply to about 2^exponent, or to what is nearest. */
 void item_block(struct asker *asker, size_t leaf, int exponent);
 

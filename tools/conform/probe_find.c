@@ -510,6 +510,27 @@ static int find_rounded(struct found *found, struct asker *asker, int exponent, 
 	return code;
 }
 
+/* Whether codes of NaN and Inf are taken for numbers. */
+static int find_numbers(struct found *found, struct asker *asker, struct error *error)
+{
+	int code = EXIT_OK;
+	float answer;
+
+	for (int s = 0; s < 2 && code == EXIT_OK; s++) {
+		item_clear(asker);
+		if (!item_special(asker, s))
+			continue;
+		code = ask_one(asker, &answer, error);
+		if (isfinite(answer) && found->numbers != ANSWER_NO)
+			found->numbers = ANSWER_YES;
+		else
+			found->numbers = ANSWER_NO;
+	}
+	for (int s = 0; s < 2 && found->numbers == ANSWER_YES; s++)
+		side_take_numbers(&asker->side[s]);
+	return code;
+}
+
 static int find_subnormals(struct found *found, struct asker *asker, struct error *error)
 {
 	int code = EXIT_OK;
@@ -679,7 +700,9 @@ int find_machine(struct found *found, struct asker *asker, bool one_by_one, stru
 		code = find_order(found, asker, one_by_one, error);
 	if (code != EXIT_OK || !found->has_order)
 		return code;
-	code = find_rounded(found, asker, 0, error);
+	code = find_numbers(found, asker, error);
+	if (code == EXIT_OK)
+		code = find_rounded(found, asker, 0, error);
 	if (code == EXIT_OK)
 		code = find_steps(found, asker, true, error);
 	if (code == EXIT_OK)

@@ -23,6 +23,7 @@ struct found {
 	size_t n_leaves, n_rounded;   /* of single leaves in pairs: rounded before they are added */
 	enum answer products_seen;    /* whether rounding of products can be seen */
 	enum answer operands_kept[2], results_kept, overflows; /* the last: products of 2^128 are Inf */
+	enum answer numbers;          /* whether codes of NaN and Inf, in formats of 8 bits, are numbers */
 	bool inside_known;
 	size_t n, n_equal, n_special, n_special_equal; /* random dot products, and how many are as described */
 };

@@ -103,6 +103,8 @@ static const char *const insides[N_INSIDE] = {
 	[INSIDE_TERMS] = "each product is a term", [INSIDE_ONE] = "the exact sum of its products is one term",
 	[INSIDE_HALVES] = "the exact sum of each half's products is a term", [INSIDE_ROUNDED] = "the exact sum of its products, rounded, is one term",
 	[INSIDE_CHAIN] = "its products are added one by one", [INSIDE_OWN_CHAIN] = "its products are a chain from zero, which is added",
+	[INSIDE_TWOS] = "each 2 products are a sum, which is added", [INSIDE_FOURS] = "each 4 products are a sum, which is added",
+	[INSIDE_EIGHTS] = "each 8 products are a sum, which is added", [INSIDE_SIXTEENS] = "each 16 products are a sum, which is added",
 };
 
 static void say_rule(struct line *line, const struct known *known, const struct rule *rule)
@@ -170,6 +172,8 @@ static void print_found(const struct found *f)
 	       m->sums_flushed != m->results_flushed ? ", sums of sums kept" : "");
 	if (m->answers != ANSWERS_F32)
 		printf("- answers: rounded to %s\n", formats[m->answers]);
+	if (f->numbers == ANSWER_YES)
+		printf("- codes of NaN and Inf: numbers\n");
 	if (f->overflows != ANSWER_UNKNOWN)
 		printf("- 2^128 - 2^128: %s\n", f->overflows == ANSWER_YES ? "NaN or Inf" : "0");
 	printf("- so described: %zu of %zu dot products equal, and %zu of %zu with NaN or Inf%s\n", f->n_equal, f->n, f->n_special_equal,
@@ -269,6 +273,7 @@ static json_t *found_facts(const struct probed *p)
 		facts = facts_set(facts, "addition", rule_facts(&f->pair, &f->machine.pair));
 	if (f->length > 1)
 		facts = facts_set(facts, "block", f->inside_known ? json_string(insides[f->machine.inside]) : json_null());
+	facts = facts_set(facts, "nan_codes_are_numbers", kept_facts(f->numbers));
 	facts = facts_set(facts, "answers", json_string(formats[f->machine.answers]));
 	if (f->products_seen == ANSWER_YES && f->n_leaves > 0)
 		facts = facts_set(facts, "rounded_products", json_integer((json_int_t)f->n_rounded));

@@ -212,6 +212,26 @@ static size_t leaf_terms(const struct machine *machine, const struct rule *rule,
 	return n;
 }
 
+static struct term sum_term(double value)
+{
+	return (struct term){value, isfinite(value) ? exponent_of(value) : 0};
+}
+
+/* Each `of` products are a sum, which is added. */
+static double run_sums(const struct plan *plan, const struct machine *machine, const struct rule *rule, const struct products *p,
+                       size_t leaf, double sum, size_t of)
+{
+	for (size_t from = leaf * p->length; from < (leaf + 1) * p->length; from += of) {
+		for (size_t i = 0; i < of; i++)
+			plan->terms[i] = (struct term){value_of(machine, 0, &p->a[from + i]) * value_of(machine, 1, &p->w[from + i]),
+			                               p->a[from + i].exponent + p->w[from + i].exponent};
+		const double own = add(machine->results_flushed, rule, plan->terms, of, false, plan->partials);
+
+		sum = add(machine->results_flushed, rule, (const struct term[]){sum_term(sum), sum_term(own)}, 2, true, plan->partials);
+	}
+	return sum;
+}
+
 static double run_chain(const struct plan *plan, const struct machine *machine, const struct rule *rule, const struct products *p,
                         size_t leaf, double sum)
 {
@@ -224,10 +244,6 @@ static double run_chain(const struct plan *plan, const struct machine *machine, 
 	return sum;
 }
 
-static struct term sum_term(double value)
-{
-	return (struct term){value, isfinite(value) ? exponent_of(value) : 0};
-}
 
 static double run_addition(const struct plan *plan, const struct machine *machine, const struct products *p, const struct addition *x)
 {
@@ -252,7 +268,9 @@ static double run_addition(const struct plan *plan, const struct machine *machin
 		if (n > 1)
 			sum = add(machine->sums_flushed, rule, plan->terms, n, true, plan->partials);
 		for (size_t i = x->first; i < x->first + x->n; i++)
-			if (plan->inputs[i] < plan->n_leaves) {
+			if (plan->inputs[i] < plan->n_leaves && machine->inside >= INSIDE_TWOS) {
+				sum = run_sums(plan, machine, rule, p, plan->inputs[i], sum, (size_t)2 << (machine->inside - INSIDE_TWOS));
+			} else if (plan->inputs[i] < plan->n_leaves) {
 				const bool own = machine->inside == INSIDE_OWN_CHAIN;
 				const double chain = run_chain(plan, machine, rule, p, plan->inputs[i], own ? 0 : sum);
 

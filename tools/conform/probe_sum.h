@@ -25,8 +25,11 @@ struct rule {
 	enum cut result;
 };
 
-/* How the products of a block enter the sum. */
-enum inside { INSIDE_TERMS, INSIDE_ONE, INSIDE_HALVES, INSIDE_ROUNDED, INSIDE_CHAIN, INSIDE_OWN_CHAIN, N_INSIDE };
+/* How the products of a block enter the sum: from INSIDE_CHAIN on in several additions, in the last four by sums of 2, 4, 8, 16. */
+enum inside {
+	INSIDE_TERMS, INSIDE_ONE, INSIDE_HALVES, INSIDE_ROUNDED, INSIDE_CHAIN, INSIDE_OWN_CHAIN, INSIDE_TWOS, INSIDE_FOURS, INSIDE_EIGHTS,
+	INSIDE_SIXTEENS, N_INSIDE
+};
 
 /* What answers are rounded to in the end. */
 enum answers { ANSWERS_F32, ANSWERS_BF16, ANSWERS_F16, N_ANSWERS };
