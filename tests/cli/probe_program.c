@@ -115,6 +115,12 @@ static float dot(const float *a, const float *w, long k)
 		for (long i = 0; i < k; i++)
 			lanes[i % 4] = flush(fmaf(a[i], w[i], lanes[i % 4]));
 		return flush(flush(flush(lanes[3] + lanes[2]) + lanes[1]) + lanes[0]);
+	} else if (is("gathered")) {
+		const float ones[4] = {1, 1, 1, 1};
+
+		for (long i = 0; i < k; i++)
+			lanes[i % 4] = fmaf(a[i], w[i], lanes[i % 4]);
+		sum = step(0, lanes, ones, 0, 4, 1, 18, 'z', 19, 'z');
 	} else if (is("sorted")) {
 		for (long i = 0; i < k; i++)
 			products[i] = a[i] * w[i];

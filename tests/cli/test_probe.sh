@@ -87,6 +87,8 @@ odd binary64 "- order (256 products): a chain of 256 products, descending" \
 odd bf16 "- each addition: the exact sum is rounded to nearest even to 8 bits" "- answers: rounded to bf16"
 odd lanes "- order (256 products): chains of 64 products, 4 apart; 4 of these, 1 apart, added one by one from the last on" \
 	"- products: fused with the addition, but the first of each sum" "- subnormals: of A kept, of W kept, results flushed"
+odd gathered "- order (256 products): chains of 64 products, 4 apart; 4 of these, 1 apart, added at once" \
+	"- a step of several: terms are aligned to the largest exponent (of operands or of the product: not determined) and cut toward zero at 18 fraction bits; the result is cut toward zero to 19 bits"
 
 # An order that depends on the numbers is none.
 exits 0 "" conform "$program sorted" --probe --quick --products 256

@@ -76,9 +76,11 @@ static void say_levels(struct line *line, const struct level *levels, size_t n, 
 			for (size_t k = 0; k < level->n; k++)
 				say(line, "%s %zu", k > 0 ? "," : "", level->sizes[k] * length);
 			say(line, " products");
+		} else if (level->at_once) {
+			say(line, "; %zu of these, %td apart, added at once", level->n, level->distance);
 		} else if (level->n == 2) {
 			say(line, "; pairs of these, %td", level->distance);
-			for (; i > 0 && levels[i - 1].n == 2 && levels[i - 1].sizes[0] == 0; i--)
+			for (; i > 0 && levels[i - 1].n == 2 && !levels[i - 1].at_once && levels[i - 1].sizes[0] == 0; i--)
 				say(line, ", %td", levels[i - 1].distance);
 			say(line, " apart");
 		} else {
@@ -242,7 +244,8 @@ static json_t *level_facts(const struct level *level, size_t length)
 	for (size_t i = 0; level->sizes[0] != 0 && i < level->n; i++)
 		sizes = facts_append(sizes, json_integer((json_int_t)(level->sizes[i] * length)));
 	return json_pack("{s:I, s:I, s:I, s:o, s:o}", "parts", (json_int_t)level->n, "distance", (json_int_t)level->distance * (json_int_t)length,
-	                 "at_once", (json_int_t)(level->together > 0 ? level->together : 1), "order", order, "sizes", sizes);
+	                 "at_once", (json_int_t)(level->at_once ? level->n : level->together > 0 ? level->together : 1), "order", order, "sizes",
+	                 sizes);
 }
 
 static json_t *kept_facts(enum answer answer)

@@ -403,6 +403,15 @@ static bool ragged_level(const struct tree *tree, const size_t *parts, size_t n,
 	return true;
 }
 
+/* Sums that one step adds. */
+static bool sums_level(const struct tree *tree, size_t node, size_t *parts, struct level *level)
+{
+	level->n = others_of(tree, node, TREE_NONE, parts, tree->n_leaves);
+	level->at_once = true;
+	level->period = 1;
+	return is_periodic(tree, parts, level->n, 1, &level->distance);
+}
+
 /* Describes one node; *below is what its parts are, TREE_NONE: leaves. */
 static bool find_level(const struct tree *tree, size_t node, size_t *parts, struct level *level, size_t *below)
 {
@@ -418,8 +427,10 @@ static bool find_level(const struct tree *tree, size_t node, size_t *parts, stru
 	/* The node at the end has the first parts. */
 	if (tree->nodes[at].several) {
 		parts[room - ++n] = at;
-		if (!tree_is_leaf(tree, tree->nodes[at].first) && n == 1)
-			return false;
+		if (!tree_is_leaf(tree, tree->nodes[at].first) && n == 1) {
+			*below = tree->nodes[at].first;
+			return sums_level(tree, at, parts, level);
+		}
 		memmove(parts, parts + room - n, n * sizeof *parts);
 		return steps_level(tree, parts, n, level);
 	}

@@ -38,11 +38,13 @@ bool tree_is_leaf(const struct tree *tree, size_t node);
 
 enum { LEVELS_MAX = 16, SIZES_MAX = 16 };
 
-/* A level of a regular order: n parts, each `distance` leaves after the one before, added to the sum one after the other. */
+/* A level of a regular order: n parts, each `distance` leaves after the one before, added to the sum one after the other, or sums
+   that are added at once. */
 struct level {
 	size_t n;
 	ptrdiff_t distance;
 	size_t together;            /* leaves that a part adds at once, with the sum; 0: a part is one leaf or sum */
+	bool at_once;
 	bool exact;
 	size_t period;              /* parts go in this order within each `period` of them */
 	size_t order[64];           /* the leaves of the first period, or of the first part of several, from 0 on */
