@@ -37,8 +37,8 @@ static int see(struct seen *seen, bool *is_first, const struct lint *lint, const
 
 	*is_first = true;
 	for (size_t i = 0; i < fused->n && code == EXIT_OK && *is_first; i++) {
-		double scale;
-		bool has;
+		double scale = 0;
+		bool has = false;
 
 		if (i == fused->which)
 			continue;

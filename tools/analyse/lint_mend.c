@@ -78,7 +78,7 @@ int mending_add(struct mending *mending, const struct file *file, const char *na
 	const size_t n = (size_t)like->tensor->size;
 	unsigned char *bytes = arena_take(&mending->arena, n + 1);
 	struct tensor target = *like->tensor;
-	struct mend *mend;
+	struct mend *mend = NULL;
 
 	target.name = arena_string(&mending->arena, name);
 	if (bytes == NULL || target.name == NULL)

@@ -76,7 +76,7 @@ int source_read(const struct source *source, void *buffer, size_t size, size_t *
 
 int source_fill(const struct source *source, void *buffer, size_t size, size_t *n, struct error *error)
 {
-	size_t got;
+	size_t got = 0;
 
 	for (*n = 0; *n < size; *n += got) {
 		int code = source_read(source, (char *)buffer + *n, size - *n, &got, error);

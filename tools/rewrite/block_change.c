@@ -283,9 +283,9 @@ static void unpack(uint8_t codes[BLOCK_UNIT], const uint8_t *bytes, unsigned bit
 	if (bits == 8) {
 		memcpy(codes, bytes, n);
 	} else if (bits == 4) {
-		for (size_t i = 0; i < n / 2; i++) {
-			codes[2 * i] = bytes[i] & 15;
-			codes[2 * i + 1] = bytes[i] >> 4;
+		for (size_t i = 0; i < n; i += 2) {
+			codes[i] = bytes[i / 2] & 15;
+			codes[i + 1] = bytes[i / 2] >> 4;
 		}
 	} else {
 		for (size_t i = 0; i < n / 4; i++) {
