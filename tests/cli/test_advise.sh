@@ -294,7 +294,7 @@ for bits in 4.25 4.5 6.3 8.3 5.1; do
 done
 check "the best of all mixtures" python3 "$work/all.py" "$work/4.25.json" "$work/4.5.json" "$work/5.1.json" "$work/6.3.json" "$work/8.3.json"
 # Some twenty runs of mxfp eval.
-[ $sanitized = yes ] || check "layers alone and the mixture by mxfp eval" python3 "$work/alone.py" "$mxfp" "$work/llama" "$work/tokens.json" \
+[ $slow = yes ] || check "layers alone and the mixture by mxfp eval" python3 "$work/alone.py" "$mxfp" "$work/llama" "$work/tokens.json" \
 	"$work/advised/5.1.json" "$work/advised/recipe.json" -
 
 # What a run of a layer alone leaves out was the same before it: of a model with one layer to quantize, which may be the head, that
@@ -511,7 +511,7 @@ elif [ "${MXFP_ISA:-}" != ref ]; then
 	tokens=$(fewer_tokens "$shared/eval/self_generated.tokens.json")
 	model=$shared/stories260K/stories260K.hf.f32.safetensors
 	advised "$model" mxfp4,nvfp4,mxfp6-e2m3,mxfp8-e4m3 "$tokens" 5 --sequences 2 --pad-tail --ignore '*layers.[2-4].*'
-	[ $sanitized = yes ] || check "a real model alone and by its recipe" python3 "$work/alone.py" "$mxfp" "$model" "$tokens" "$work/advised/5.json" \
+	[ $slow = yes ] || check "a real model alone and by its recipe" python3 "$work/alone.py" "$mxfp" "$model" "$tokens" "$work/advised/5.json" \
 		"$work/advised/recipe.json" --sequences 2 --pad-tail - '*layers.[2-4].*'
 fi
 check "something is left over" test -z "$(find "$work" -name '.*mxfp-*')"

@@ -88,7 +88,7 @@ for how in "mxfp4 4:8" "mxfp4 4:16" "mxfp8-e4m3 4:12" "nvfp4 4:8" "nvfp4 4:16" "
 	exits 0 "" quantize "$work/sparse" -o "$work/quantized" -f -q --activations none "$@"
 	exits 0 "" dequantize "$work/quantized" -o "$work/decoded" -f -q
 	exits 0 "" diff "$work/decoded" "$work/sparse"
-	[ $sanitized = no ] || continue
+	[ $slow = no ] || continue
 	sparse out2 "$@" --threads 3
 	check "bytes with 3 threads, $how" cmp -s "$work/sparse/model.safetensors" "$work/out2/model.safetensors"
 done
@@ -394,8 +394,8 @@ END
 	exits 0 "" calibrate "$work/stories" --tokens "$work/train.json" -o "$work/stories-calibrated" --pad-tail -q
 	exits 0 "" eval "$work/stories-calibrated" --tokens "$work/test.json" --preset w4a8 --pad-tail -q
 	perplexity=$(sed -n 's/^perplexity  *\([^ ]*\).*/\1/p' "$work/out")
-	[ $sanitized = yes ] || check "perplexity of stories260K in W4A8: $perplexity" awk "BEGIN { exit !($perplexity > 3.8 && $perplexity <= 4.30) }"
-	if [ $sanitized = no ]; then
+	[ $slow = yes ] || check "perplexity of stories260K in W4A8: $perplexity" awk "BEGIN { exit !($perplexity > 3.8 && $perplexity <= 4.30) }"
+	if [ $slow = no ]; then
 		exits 0 "" calibrate "$work/stories" --tokens "$work/train.json" -o "$work/stories-calibrated" -f --pad-tail -q --weights nvfp4
 		exits 0 "" eval "$work/stories-calibrated" --tokens "$work/test.json" --preset w4a8 --weights nvfp4 --pad-tail -q
 		perplexity=$(sed -n 's/^perplexity  *\([^ ]*\).*/\1/p' "$work/out")

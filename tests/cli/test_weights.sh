@@ -26,7 +26,7 @@ numbers() {
 
 for model in $models; do
 	# Of large ones there are numbers, and no other ways through the code.
-	[ $sanitized = no ] || [ "$(du -sm "$model" | cut -f1)" -le 8 ] || continue
+	[ $slow = no ] || [ "$(du -sm "$model" | cut -f1)" -le 8 ] || continue
 	code=0
 	"$mxfp" quantize "$model" -n --pad-tail >"$work/out" 2>"$work/error" || code=$?
 	if [ $code != 0 ]; then
@@ -35,7 +35,7 @@ for model in $models; do
 	fi
 	for format in mxfp4 mxfp8-e4m3 mxfp8-e5m2 mxfp6-e2m3 mxfp6-e3m2 mxint8 nvfp4; do
 		exits 0 "$(caution $format)" quantize "$model" -o "$work/q" --force -q --weights $format --pad-tail
-		if [ $sanitized = no ]; then
+		if [ $slow = no ]; then
 			exits 0 "$(caution $format)" quantize "$model" -o "$work/again" --force -q --weights $format --pad-tail --threads 1
 			diff -r "$work/q" "$work/again" || bad "$model: two runs differ"
 		fi
