@@ -95,6 +95,9 @@ static float dot(const float *a, const float *w, long k)
 	} else if (is("down")) {
 		for (long i = 0; i < k; i += 4)
 			sum = step(sum, a, w, i, 4, 1, 20, 'd', 24, 'n');
+	} else if (is("fours")) {
+		for (long i = 0; i < k; i += 4)
+			sum = step(sum, a, w, i, 4, 1, 22, 'z', 24, 'z');
 	} else if (is("pairs")) {
 		return pairs(a, w, k);
 	} else if (is("binary64")) {

@@ -79,7 +79,8 @@ odd() {
 odd cut-22 "- order (256 products): steps of 8 products (0 32 64 96 128 160 192 224) and the sum so far, 32 of them, 1 apart" \
 	"- a step of several: terms are aligned to the largest exponent and cut toward zero at 22 fraction bits; the result is cut toward zero to 22 bits"
 odd down "- order (256 products): steps of 4 products and the sum so far, 64 of them, ascending" \
-	"- a step of several: terms are aligned to the largest exponent and rounded down at 20 fraction bits; the result is cut or rounded (not determined) to 24 bits or more"
+	"- a step of several: terms are aligned to the largest exponent and rounded down at 20 fraction bits; the result is rounded to nearest even to 24 bits or more"
+odd fours "- a step of several: terms are aligned to the largest exponent and cut toward zero at 22 fraction bits; the result is cut toward zero to 24 bits"
 odd pairs "- order (256 products): chains of 2 products, ascending; pairs of these, 2, 4, 8, 16, 32, 64, 128 apart" \
 	"- each addition: the exact sum is rounded to nearest even to 24 bits" "- products: rounded, then added"
 odd binary64 "- order (256 products): a chain of 256 products, descending" \

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS_MAX = 6, N_BATTERY = 1000, CHUNK = 256 };
+enum { SLOTS_MAX = 6, N_BATTERY = 1200, CHUNK = 256 };
 
 void found_free(struct found *found)
 {
@@ -273,7 +273,7 @@ static bool put_battery(struct asker *asker, const size_t *slots, size_t n_slots
 	/* The largest of a block format have no choice of scale. */
 	const int most = products_high(asker) - (asker->vary && asker->length > 1 ? 2 * (int)(items_random(&asker->items) % 4) : 0);
 	const int high = most < asker->top ? most : asker->top, low = products_low(asker, false);
-	const int span = high - low < 48 ? high - low : 48, kind = (int)(items_random(&asker->items) % 5);
+	const int span = high - low < 48 ? high - low : 48, kind = (int)(items_random(&asker->items) % 6);
 	const size_t turn = items_random(&asker->items) % n_slots;
 	/* 1.5 * 1.5 has an exponent more than its operands. */
 	const bool carries = kind < 2 && turn % 2 == 0;
@@ -289,6 +289,17 @@ static bool put_battery(struct asker *asker, const size_t *slots, size_t n_slots
 		item_clear(asker);
 		return n_slots > 2 && item_put(asker, slots[at], 1, 1, high - 1, false) && item_put(asker, slots[at + 2], -1, 1, high - 1, false) &&
 		       item_put(asker, slots[at + 1], (word & 256 ? 1 : -1) * (word & 512 ? 1 : 1.5), 1, high - 1 - t, false);
+	}
+	if (kind == 5) {
+		/* All add up to more bits than are kept, and the last of these is odd. */
+		const uint64_t word = items_random(&asker->items);
+		const int t = 8 + (int)(word % 24) < span ? 8 + (int)(word % 24) : span - 1;
+		const double sign = word & 256 ? 1 : -1;
+
+		item_clear(asker);
+		for (size_t i = 1; i < n_slots; i++)
+			made &= item_put(asker, slots[(i + turn) % n_slots], sign, 1, high - 1, false);
+		return made && item_put(asker, slots[turn], (word & 512 ? sign : -sign) * (word & 1024 ? 1 : 1.5), 1, high - 1 - t, false);
 	}
 	item_clear(asker);
 	for (size_t i = 0; i < n_slots; i++) {
@@ -582,6 +593,42 @@ static int find_subnormals(struct found *found, struct asker *asker, struct erro
 	return code;
 }
 
+/* How results are rounded, where terms are cut to fewer bits than results have: by sums below 2^-149. */
+static int find_result(struct found *found, struct asker *asker, bool several, struct error *error)
+{
+	static const double sums[] = {1, 1.5, -1, -1.5};
+	struct battery b = {.asker = asker};
+	struct known *known = several ? &found->several : &found->pair;
+	struct rule *rule = several ? &found->machine.several : &found->machine.pair;
+
+	if (!known->any || known->result || rule->bits > 24 || found->machine.results_flushed)
+		return EXIT_OK;
+	b.n_slots = several ? several_slots(&found->machine.tree, b.slots) : pair_slots(&found->machine.tree, b.slots);
+	items_clear(asker);
+	for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
+		item_clear(asker);
+		if (item_put(asker, b.slots[b.n_slots - 1], sums[i], 1, -150, false))
+			item_add(asker);
+	}
+	if (asker->items.n == 0)
+		return EXIT_OK;
+	int code = battery_begin(&b, &found->machine, error);
+	const enum cut before = rule->result;
+	size_t n_held = 0;
+	enum cut held = before;
+	for (int cut = 0; cut < N_CUTS && b.answers != NULL; cut++) {
+		rule->result = (enum cut)cut;
+		if (battery_holds(&b, &found->machine)) {
+			n_held++;
+			held = rule->result;
+		}
+	}
+	rule->result = held;
+	known->result = n_held == 1;
+	battery_free(&b);
+	return code;
+}
+
 /* The least exponent that the largest one counts as: 2^-149 less a product that is cut, or not. */
 static int find_lowest(struct found *found, struct asker *asker, bool several, struct error *error)
 {
@@ -711,6 +758,8 @@ int find_machine(struct found *found, struct asker *asker, bool one_by_one, stru
 		code = find_subnormals(found, asker, error);
 	if (code == EXIT_OK && found->pair.any && found->n_rounded == 0 && found->machine.pair.result == CUT_NEAREST)
 		code = find_rounded(found, asker, found->machine.results_flushed ? -126 : -149, error);
+	for (int several = 0; several < 2 && code == EXIT_OK; several++)
+		code = find_result(found, asker, several != 0, error);
 	if (code == EXIT_OK)
 		code = find_lowest(found, asker, true, error);
 	if (code == EXIT_OK)
