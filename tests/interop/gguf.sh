@@ -8,11 +8,11 @@ lab_venv=/opt/transformers
 
 prompt="the other hat  and an eel, that's there: 12345 x"
 
-# converted NAME OPTION...: makes NAME.gguf.
+# converted WARNING NAME OPTION...: makes NAME.gguf.
 converted() {
-	from=$1
-	shift
-	exits 0 "" convert "$work/$from" -o "$work/$from.gguf" -q "$@"
+	warning=$1 from=$2
+	shift 2
+	exits 0 "$warning" convert "$work/$from" -o "$work/$from.gguf" -q "$@"
 }
 
 # loaded NAME RESULTS: llama.cpp's logits of the prompt.
@@ -33,7 +33,7 @@ exits 3 "sliding_window: is 100" convert "$work/mistral" -o "$work/mistral.gguf"
 theirs=
 for config in "$work"/*/config.json; do
 	name=$(basename "$(dirname "$config")")
-	converted "$name" --allow-unknown sliding_window
+	converted "" "$name" --allow-unknown sliding_window
 	theirs="$theirs $name"
 	case $name in
 	*gpt-oss-mxfp4 | *bf16) loaded "$name" "$name.loaded" ;;
@@ -50,8 +50,9 @@ for name in llama3 qwen3 qwen3-moe qwen2-moe; do
 	*) ignore='*.down_proj.weight' ;;
 	esac
 	for layout in compressed-tensors modelopt; do
+		[ $layout = modelopt ] && warning= || warning='scales were rounded'
 		exits 0 "" quantize "$work/$name" -o "$work/$name-nvfp4-$layout" -q --weights nvfp4 --activations none --layout $layout --ignore "$ignore"
-		converted "$name-nvfp4-$layout" --allow-rounding
+		converted "$warning" "$name-nvfp4-$layout" --allow-rounding
 		theirs="$theirs $name-nvfp4-$layout"
 		loaded "$name-nvfp4-$layout" "$name-nvfp4-$layout.loaded"
 	done
@@ -61,11 +62,11 @@ done
 # logits llama.cpp computes in binary32.
 for name in llama2 llama-bias mistral mixtral qwen3-moe gpt-oss; do
 	exits 0 "" quantize "$work/$name" -o "$work/$name-w4" -q --activations none
-	converted "$name-w4" --allow-unknown sliding_window
+	converted "" "$name-w4" --allow-unknown sliding_window
 	loaded "$name-w4" "$name-w4.loaded"
 	exits 0 "" dequantize "$work/$name-w4.gguf" -o "$work/decoded.gguf" -f -q --to f32
 	exits 0 "" dequantize "$work/$name-w4" -o "$work/$name-decoded" -q --to f32
-	converted "$name-decoded" --allow-unknown sliding_window
+	converted "" "$name-decoded" --allow-unknown sliding_window
 	exits 0 "" diff "$work/$name-decoded.gguf" "$work/decoded.gguf"
 	loaded "$name-decoded" "$name-decoded.results"
 done

@@ -8,11 +8,11 @@
 lab_venv=/opt/python
 . "${srcdir:-.}/tests/interop/lab.shlib"
 
-# relaid MODEL NAME OPTION...: the same for a quantized model that is brought into another layout.
+# relaid WARNING MODEL NAME OPTION...: the same for a quantized model that is brought into another layout.
 relaid() {
-	model=$1 name=$2
-	shift 2
-	exits 0 "" convert "$work/$model" -o "$work/$name" -q "$@"
+	warning=$1 model=$2 name=$3
+	shift 3
+	exits 0 "$warning" convert "$work/$model" -o "$work/$name" -q "$@"
 	decoded "$name"
 }
 
@@ -33,11 +33,11 @@ quantized dense quark --layout quark
 quantized experts gpt-oss --layout gpt-oss
 exits 0 "" quantize "$work/experts" -o "$work/tiles" -q --layout trn-x4 --ignore '*self_attn*'
 
-relaid modelopt.nvfp4 ct-relaid.nvfp4 --allow-rounding
-relaid ct.dense.nvfp4 modelopt-relaid.nvfp4 --layout modelopt --allow-rounding
-relaid ct.dense.mxfp4 modelopt-relaid.mxfp4 --layout modelopt
-relaid ct.dense.mxfp4 quark-relaid --layout quark
-relaid tiles gpt-oss-relaid --layout gpt-oss
+relaid "7 scales were rounded" modelopt.nvfp4 ct-relaid.nvfp4 --allow-rounding
+relaid "7 scales were rounded" ct.dense.nvfp4 modelopt-relaid.nvfp4 --layout modelopt --allow-rounding
+relaid "" ct.dense.mxfp4 modelopt-relaid.mxfp4 --layout modelopt
+relaid "how activations are quantized was left out" ct.dense.mxfp4 quark-relaid --layout quark
+relaid "" tiles gpt-oss-relaid --layout gpt-oss
 
 lab_python packages
 for theirs in "$work"/theirs.*.bf16 "$work"/theirs.*.f32; do
