@@ -45,7 +45,8 @@ def of_ml_dtypes():
 
     types = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2, "e2m1": ml_dtypes.float4_e2m1fn,
              "e2m3": ml_dtypes.float6_e2m3fn, "e3m2": ml_dtypes.float6_e3m2fn, "e8m0": ml_dtypes.float8_e8m0fnu,
-             "e4m3ieee": ml_dtypes.float8_e4m3, "e3m4": ml_dtypes.float8_e3m4, "bf16": ml_dtypes.bfloat16}
+             "e4m3ieee": ml_dtypes.float8_e4m3, "e3m4": ml_dtypes.float8_e3m4, "bf16": ml_dtypes.bfloat16,
+             "e4m3fnuz": ml_dtypes.float8_e4m3fnuz, "e5m2fnuz": ml_dtypes.float8_e5m2fnuz}
     # A cast has no mode: to nearest, and past the largest to what a format has for it.
     modes = ("rne", "ovf")
 
@@ -77,7 +78,7 @@ def of_torch():
     import torch
 
     types = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "e8m0": torch.float8_e8m0fnu, "bf16": torch.bfloat16,
-             "f16": torch.float16}
+             "f16": torch.float16, "e4m3fnuz": torch.float8_e4m3fnuz, "e5m2fnuz": torch.float8_e5m2fnuz}
 
     def tensor(data, dtype):
         return torch.frombuffer(bytearray(data), dtype=torch.uint8).view(dtype)

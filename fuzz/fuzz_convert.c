@@ -12,7 +12,12 @@
 #include "fuzz.h"
 #include "mxfp/convert.h"
 
-enum { N_ELEMENT_FORMATS = MXFP_FORMAT_E3M4 + 1, MAX_CODES = 64, MAX_BYTES = MAX_CODES * 4 };
+static const enum mxfp_format element_formats[] = {
+#define MXFP_ELEMENT(id, value, name, kind, bits, exponent_bits, significand_bits, bias, special, max_code) MXFP_FORMAT_##id,
+#include "format.def"
+};
+
+enum { N_ELEMENT_FORMATS = sizeof element_formats / sizeof element_formats[0], MAX_CODES = 64, MAX_BYTES = MAX_CODES * 4 };
 
 struct codes {
 	uint8_t bytes[MAX_BYTES];
@@ -118,7 +123,7 @@ static void check_no_negative_zero(const struct codes *codes, enum mxfp_format f
 	const struct mxfp_format_info *info = mxfp_format_get_info(format);
 	uint32_t negative_zero = UINT32_C(1) << (info->storage_bytes == 4 ? 31 : info->bits - 1);
 
-	if (info->kind != MXFP_KIND_FLOAT)
+	if (info->kind != MXFP_KIND_FLOAT || info->special == MXFP_SPECIAL_FNUZ)
 		return;
 	for (size_t i = 0; i < n; i++)
 		fuzz_check(code_at(codes, format, i) != negative_zero,
@@ -137,7 +142,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fuzz_bytes in = {data, size};
 	struct mxfp_counts counts = {.size = sizeof counts};
 	struct mxfp_convert_options options = {.size = sizeof options};
-	enum mxfp_format from = fuzz_byte(&in) % N_ELEMENT_FORMATS, to = fuzz_byte(&in) % N_ELEMENT_FORMATS;
+	const enum mxfp_format from = element_formats[fuzz_byte(&in) % N_ELEMENT_FORMATS];
+	const enum mxfp_format to = element_formats[fuzz_byte(&in) % N_ELEMENT_FORMATS];
 	struct codes result, src;
 
 	options.round = fuzz_byte(&in) % (MXFP_ROUND_SR + 1);

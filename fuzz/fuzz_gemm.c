@@ -19,7 +19,6 @@
 #include "mxfp/isa.h"
 
 enum {
-	N_ELEMENT_FORMATS = MXFP_FORMAT_E3M4 + 1,
 	MAX_ROWS = 20,
 	MAX_COLS = 70,
 	MAX_DEPTH = 255,
@@ -96,10 +95,10 @@ static void fill_matrix(const struct input *in, struct mxfp_matrix *m, size_t fr
 static enum mxfp_format operand_format(uint8_t byte)
 {
 	static const enum mxfp_format numbers[] = {MXFP_FORMAT_F32, MXFP_FORMAT_BF16, MXFP_FORMAT_F16, MXFP_FORMAT_TF32};
-	unsigned blocks = MXFP_N_FORMATS - N_ELEMENT_FORMATS;
+	const unsigned blocks = MXFP_FORMAT_NVFP4 + 1 - MXFP_FORMAT_MXFP8_E4M3;
 
 	byte %= blocks + 4;
-	return byte < blocks ? (enum mxfp_format)(N_ELEMENT_FORMATS + byte) : numbers[byte - blocks];
+	return byte < blocks ? (enum mxfp_format)(MXFP_FORMAT_MXFP8_E4M3 + byte) : numbers[byte - blocks];
 }
 
 static void take(struct input *in, const uint8_t *data, size_t size)

@@ -268,7 +268,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct mxfp_quantize_options options = {.size = sizeof options};
 	struct matrix m = {0};
 	enum mxfp_format format =
-		MXFP_FORMAT_MXFP8_E4M3 + fuzz_byte(&in) % (MXFP_N_FORMATS - MXFP_FORMAT_MXFP8_E4M3);
+		MXFP_FORMAT_MXFP8_E4M3 + fuzz_byte(&in) % (MXFP_FORMAT_NVFP4 + 1 - MXFP_FORMAT_MXFP8_E4M3);
 
 	options.rule = fuzz_byte(&in) % (MXFP_RULE_LOG_NEAREST + 1);
 	options.recipe = fuzz_byte(&in) % (MXFP_RECIPE_MODELOPT_4OVER6 + 1);

@@ -15,8 +15,13 @@
 #include "kernels.h"
 #include "mxfp/isa.h"
 
+static const enum mxfp_format element_formats[] = {
+#define MXFP_ELEMENT(id, value, name, kind, bits, exponent_bits, significand_bits, bias, special, max_code) MXFP_FORMAT_##id,
+#include "format.def"
+};
+
 enum {
-	N_ELEMENT_FORMATS = MXFP_FORMAT_E3M4 + 1,
+	N_ELEMENT_FORMATS = sizeof element_formats / sizeof element_formats[0],
 	MAX_COLS = 255 * 8 + 7,
 	MAX_ROWS = 2,
 	MAX_NUMBERS = MAX_ROWS * MAX_COLS
@@ -78,9 +83,9 @@ static void compare_tiers(const struct mxfp_convert_job *convert, const struct m
 /* Reads the options of both jobs, made valid. */
 static void take_choices(struct fuzz_bytes *in, struct mxfp_convert_job *convert, struct mxfp_quantize_job *quantize)
 {
-	convert->dst_format = fuzz_byte(in) % N_ELEMENT_FORMATS;
-	convert->src_format = fuzz_byte(in) % N_ELEMENT_FORMATS;
-	quantize->format = MXFP_FORMAT_MXFP8_E4M3 + fuzz_byte(in) % (MXFP_N_FORMATS - MXFP_FORMAT_MXFP8_E4M3);
+	convert->dst_format = element_formats[fuzz_byte(in) % N_ELEMENT_FORMATS];
+	convert->src_format = element_formats[fuzz_byte(in) % N_ELEMENT_FORMATS];
+	quantize->format = MXFP_FORMAT_MXFP8_E4M3 + fuzz_byte(in) % (MXFP_FORMAT_NVFP4 + 1 - MXFP_FORMAT_MXFP8_E4M3);
 	quantize->src_format = convert->src_format % (MXFP_FORMAT_F16 + 1);
 	quantize->rule = fuzz_byte(in) % (MXFP_RULE_LOG_NEAREST + 1);
 	quantize->recipe = fuzz_byte(in) % (MXFP_RECIPE_MODELOPT_4OVER6 + 1);

@@ -82,6 +82,12 @@ static uint32_t f32_pack(uint32_t significand, int exponent)
 	return field << F32_SIGNIFICAND_BITS | (significand - F32_HIDDEN);
 }
 
+/* Whether zero has a sign. */
+static bool has_signed_zero(const struct mxfp_format_info *f)
+{
+	return f->kind == MXFP_KIND_FLOAT && f->special != MXFP_SPECIAL_FNUZ;
+}
+
 static uint32_t decode_magnitude(const struct mxfp_format_info *f, uint32_t magnitude)
 {
 	uint32_t hidden = UINT32_C(1) << f->significand_bits;
@@ -112,6 +118,8 @@ uint32_t mxfp_minifloat_decode(const struct mxfp_format_info *f, uint32_t code)
 
 		return decode_magnitude(f, magnitude) | (sign ? MXFP_F32_SIGN : 0);
 	}
+	if (f->special == MXFP_SPECIAL_FNUZ && (code & sign_bit(f)) != 0 && (code & magnitude_mask(f)) == 0)
+		return MXFP_F32_NAN;
 	return decode_magnitude(f, code & magnitude_mask(f)) | (code & sign_bit(f) ? MXFP_F32_SIGN : 0);
 }
 
@@ -212,7 +220,7 @@ static uint32_t with_sign(const struct mxfp_format_info *f, uint32_t magnitude, 
 
 static uint32_t zero_code(const struct mxfp_format_info *f, bool negative, const struct mxfp_rounding *r)
 {
-	return negative && f->kind == MXFP_KIND_FLOAT && !r->no_negative_zero ? sign_bit(f) : 0;
+	return negative && has_signed_zero(f) && !r->no_negative_zero ? sign_bit(f) : 0;
 }
 
 /* Whether overflow gives Inf or NaN instead of the largest value. */
@@ -227,7 +235,7 @@ static bool toward_zero(enum mxfp_round mode, bool negative)
 	return mode == MXFP_ROUND_RTZ || (mode == MXFP_ROUND_RTP && negative) || (mode == MXFP_ROUND_RTN && !negative);
 }
 
-/* Inf if the format has one, else NaN: both are the code after that of the largest value. */
+/* Inf if the format has one, else NaN: both are the code after that of the largest value, which under FNUZ is the sign bit. */
 static uint32_t overflow_code(const struct mxfp_format_info *f, bool negative)
 {
 	return with_sign(f, f->max_code + 1, negative);
@@ -246,6 +254,8 @@ static uint32_t encode_nan(const struct mxfp_format_info *f, uint32_t x)
 		                 negative);
 	case MXFP_SPECIAL_NAN:
 		return magnitude_mask(f) | (negative ? sign_bit(f) : 0);
+	case MXFP_SPECIAL_FNUZ:
+		return sign_bit(f);
 	case MXFP_SPECIAL_NONE:
 		break;
 	}

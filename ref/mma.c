@@ -169,6 +169,8 @@ unsigned mxfp_mma_place(const struct mxfp_mma *mma, unsigned i)
 		return i ^ 1;
 	if (mma->order == MXFP_MMA_PAIRS)
 		return i % mma->group / 2 * 4 + i / mma->group * 2 + i % 2;
+	if (mma->order == MXFP_MMA_PARITY)
+		return i % mma->group * 2 + i / mma->group;
 	return i;
 }
 
@@ -382,6 +384,33 @@ static uint32_t sum_exact(const struct mxfp_mma *mma, const struct terms *t, int
 	return flush_rounded(mma, negative ? -value : value, LOWEST + 32 * (int)(top - 1) + 2);
 }
 
+/* CDNA3: the sum of products, in units of 2^(most - fraction bits of the machine), and C, each rounded down, added. */
+static uint32_t add_cut(const struct mxfp_mma *mma, int64_t sum, int most, const struct mxfp_mma_operand *c)
+{
+	const int all = most > c->exponent ? most : c->exponent;
+
+	sum = shift_down(sum, 31 - mma->fraction + most - all);
+	if (mma->addend == MXFP_MMA_CUT || c->exponent >= all - 25)
+		sum += shift_down(c->significand, 24 - C_FRACTION + c->exponent - all) * (1 << (31 - 24));
+	return round_result(mma, sum, all - 31);
+}
+
+/* The steps apart, then C. */
+static uint32_t sum_apart(const struct mxfp_mma *mma, const struct mxfp_mma_operand *a, const struct mxfp_mma_operand *w,
+                          int fraction, uint32_t c)
+{
+	struct mxfp_mma_operand addend;
+	struct terms even, odd;
+
+	find_terms(&even, mma, a, w, 0);
+	find_terms(&odd, mma, a, w, 1);
+	split(&addend, c, C_FRACTION, -126);
+	const int most = even.most > odd.most ? even.most : odd.most;
+	const int64_t sum = shift_down(sum_terms(&even, mma->fraction, fraction), even.most - most) +
+	                    shift_down(sum_terms(&odd, mma->fraction, fraction), odd.most - most);
+	return add_cut(mma, sum, most, &addend);
+}
+
 /* One step: the result of its products and c. */
 static uint32_t aligned_step(const struct mxfp_mma *mma, const struct mxfp_mma_operand *a, const struct mxfp_mma_operand *w,
                              int fraction, unsigned step, uint32_t c)
@@ -393,13 +422,8 @@ static uint32_t aligned_step(const struct mxfp_mma *mma, const struct mxfp_mma_o
 	split(&addend, c, C_FRACTION, -126);
 	if (mma->fraction == MXFP_MMA_ALL)
 		return sum_exact(mma, &t, fraction, &addend);
-	if (mma->addend == MXFP_MMA_CUT) {
-		const int most = t.most > addend.exponent ? t.most : addend.exponent;
-		int64_t sum = shift_down(sum_terms(&t, mma->fraction, fraction), 31 - mma->fraction + t.most - most);
-
-		sum += shift_down(addend.significand, 24 - C_FRACTION + addend.exponent - most) * (1 << (31 - 24));
-		return round_result(mma, sum, most - 31);
-	}
+	if (mma->addend == MXFP_MMA_CUT)
+		return add_cut(mma, sum_terms(&t, mma->fraction, fraction), t.most, &addend);
 	if (addend.significand != 0 && addend.exponent > t.most)
 		t.most = addend.exponent;
 	return round_result(mma, sum_terms(&t, mma->fraction, fraction) +
@@ -468,6 +492,8 @@ uint32_t mxfp_mma_sum(const struct mxfp_mma *mma, const struct mxfp_mma_operand 
 		return sum_numbers(mma, a, w, fraction, c);
 	if (is_special(mma, a, w, c, &p))
 		return p;
+	if (mma->addend == MXFP_MMA_APART)
+		return sum_apart(mma, a, w, fraction, c);
 	p = mma->addend == MXFP_MMA_ADDED ? 0 : c;
 	for (unsigned step = 0; step < mma->k / mma->group; step++)
 		p = aligned_step(mma, a, w, fraction, step, p);

@@ -13,14 +13,17 @@
 enum mxfp_mma_order {
 	MXFP_MMA_ASCENDING,
 	MXFP_MMA_SWAPPED, /* 1 0 3 2 5 4 ... */
-	MXFP_MMA_PAIRS    /* 0 1 4 5 8 9 ..., then 2 3 6 7 10 11 ... */
+	MXFP_MMA_PAIRS,   /* 0 1 4 5 8 9 ..., then 2 3 6 7 10 11 ... */
+	MXFP_MMA_PARITY   /* 0 2 4 ..., then 1 3 5 ... */
 };
 
 /* What becomes of C. */
 enum mxfp_mma_addend {
 	MXFP_MMA_SUMMED, /* a term of the first step's sum; each step's result is one of the next's */
 	MXFP_MMA_ADDED,  /* fl32(C + the sum of the others) */
-	MXFP_MMA_CUT     /* rounded down to 24 fraction bits and the sum of the others to 31, then added, rounded once */
+	MXFP_MMA_CUT,    /* rounded down to 24 fraction bits and the sum of the others to 31, then added, rounded once */
+	MXFP_MMA_APART   /* the same, after steps that are summed apart, and each rounded down to `fraction` bits below the largest
+	                    exponent of all products; C is 0 if its exponent is more than 25 below that */
 };
 
 enum mxfp_mma_subnormal {

@@ -38,6 +38,8 @@ enum mxfp_format {
 	MXFP_FORMAT_MXFP4 = 18, /* mxfp4 */
 	MXFP_FORMAT_MXINT8 = 19, /* mxint8 */
 	MXFP_FORMAT_NVFP4 = 20, /* nvfp4 */
+	MXFP_FORMAT_E4M3FNUZ = 21, /* e4m3fnuz */
+	MXFP_FORMAT_E5M2FNUZ = 22, /* e5m2fnuz */
 };
 
 enum mxfp_kind {
@@ -51,7 +53,8 @@ enum mxfp_kind {
 enum mxfp_special {
 	MXFP_SPECIAL_NONE, /* every code is finite */
 	MXFP_SPECIAL_NAN,  /* the code with all magnitude bits set is NaN; no Inf */
-	MXFP_SPECIAL_IEEE  /* the top exponent holds Inf (significand 0) and NaN */
+	MXFP_SPECIAL_IEEE, /* the top exponent holds Inf (significand 0) and NaN */
+	MXFP_SPECIAL_FNUZ  /* the sign bit alone is NaN, and zero has no sign; no Inf */
 };
 
 /* Properties of a format. In a block format the fields from special to storage_bytes are 0: ask for its element's. Only the

@@ -99,8 +99,8 @@ MXFP_API enum mxfp_status mxfp_gemm_workspace_size(size_t *bytes, const struct m
  * element. With pass_k P starts from +0, and C = fl32(C + P) after that many elements: 128 is the promotion of DeepGEMM. A and W
  * are in the same format, or both in FP8, or both in mxfp8, mxfp6 or mxfp4: f16 (volta, turing, ampere, ada, hopper, blackwell,
  * cdna2, cdna3), bf16 (the same but for volta and turing; vdpbf16ps, tdpbf16ps), tf32 (ampere, ada, hopper, blackwell, cdna3), e4m3
- * and e5m2 (ada, hopper, hopper-mma, blackwell, fmmla, ace), mxfp8 (blackwell, ace), mxfp6, mxfp4 and nvfp4 (blackwell), mxint8
- * (ace). No other acc takes e4m3 and e5m2.
+ * and e5m2 (ada, hopper, hopper-mma, blackwell, fmmla, ace), e4m3fnuz and e5m2fnuz (cdna3), mxfp8 (blackwell, ace), mxfp6, mxfp4
+ * and nvfp4 (blackwell), mxint8 (ace). No other acc takes FP8.
  *
  * NaN and Inf follow IEEE 754; every NaN that is stored is 7FC00000 (7FC0). With k = 0 the product is +0.
  *

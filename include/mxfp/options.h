@@ -78,7 +78,7 @@ enum mxfp_acc {
 	MXFP_ACC_HOPPER_MMA = 7, /* NVIDIA Hopper, fp8 by mma.sync: two sums as of f16, then C; equal to an H200 */
 	MXFP_ACC_BLACKWELL = 8, /* NVIDIA Blackwell: cut at 25 fraction bits, mxfp4 and nvfp4 at 35; fp8 and blocks not compared with silicon */
 	MXFP_ACC_CDNA2 = 9, /* AMD MI200: 4 products, each operation rounded and flushed; not compared with silicon */
-	MXFP_ACC_CDNA3 = 10, /* AMD MI300: 8 products cut at 24 fraction bits, then C; not compared with silicon */
+	MXFP_ACC_CDNA3 = 10, /* AMD MI300: 8 products, 16 of fp8 (fnuz), cut at 24 fraction bits, then C; not compared with silicon */
 	MXFP_ACC_FMMLA = 11, /* Arm FMMLA: 8 products of fp8 and C, rounded once; not compared with silicon */
 	MXFP_ACC_VDPBF16PS = 12, /* x86 AVX512_BF16: a chain, odd k before even, subnormals flushed; equal to a Xeon */
 	MXFP_ACC_TDPBF16PS = 13, /* x86 AMX-BF16: chains of even and of odd k, then C, flushed; not compared with silicon */

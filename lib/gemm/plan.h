@@ -72,7 +72,7 @@ static inline bool mxfp_gemm_in_place(const struct mxfp_gemm_plan *p, const stru
 /* Numbers that only machines take as they are. */
 static inline bool mxfp_gemm_is_fp8(enum mxfp_format format)
 {
-	return format == MXFP_FORMAT_E4M3 || format == MXFP_FORMAT_E5M2;
+	return format == MXFP_FORMAT_E4M3 || format == MXFP_FORMAT_E5M2 || format == MXFP_FORMAT_E4M3FNUZ || format == MXFP_FORMAT_E5M2FNUZ;
 }
 
 /* matrix.c */

@@ -37,7 +37,7 @@ static const struct {
 	enum mxfp_format format;
 } dl_formats[] = {
 	{DL_BFLOAT, 16, MXFP_FORMAT_BF16},  {7, 8, MXFP_FORMAT_E3M4},  {8, 8, MXFP_FORMAT_E4M3IEEE}, {10, 8, MXFP_FORMAT_E4M3},
-	{12, 8, MXFP_FORMAT_E5M2}, {14, 8, MXFP_FORMAT_E8M0},
+	{12, 8, MXFP_FORMAT_E5M2}, {14, 8, MXFP_FORMAT_E8M0}, {11, 8, MXFP_FORMAT_E4M3FNUZ}, {13, 8, MXFP_FORMAT_E5M2FNUZ},
 };
 
 static bool fail_dims(const char *what, long n)

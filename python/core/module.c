@@ -127,7 +127,7 @@ static bool append(PyObject *list, PyObject *object)
 static PyObject *list_formats(void)
 {
 	static const char *const kinds[] = {"float", "ufloat", "fixed", "exponent", "block"};
-	static const char *const specials[] = {"none", "nan", "ieee"};
+	static const char *const specials[] = {"none", "nan", "ieee", "fnuz"};
 	PyObject *list = PyList_New(0);
 	const struct mxfp_format_info *f;
 

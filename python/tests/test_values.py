@@ -25,11 +25,13 @@ def test_float16_is_ieee():
         ("e5m2", "float8_e5m2"),
         ("e4m3ieee", "float8_e4m3"),
         ("e3m4", "float8_e3m4"),
+        ("e4m3fnuz", "float8_e4m3fnuz"),
+        ("e5m2fnuz", "float8_e5m2fnuz"),
         ("bf16", "bfloat16"),
     ],
 )
 def test_ml_dtypes(name, dtype):
-    """Formats with Inf overflow as ml_dtypes does; every float16 is a source."""
+    """Formats with Inf, or with a NaN after the largest number, overflow as ml_dtypes does; every float16 is a source."""
     ml_dtypes = pytest.importorskip("ml_dtypes")
     dtype = numpy.dtype(getattr(ml_dtypes, dtype))
     x = numpy.arange(1 << 16, dtype=numpy.uint16).view(numpy.float16)
@@ -39,7 +41,7 @@ def test_ml_dtypes(name, dtype):
     got = mxfp.cast(x, dtype, overflow="ovf")
     assert got.dtype == dtype
     assert numpy.array_equal(got.view(f"u{dtype.itemsize}"), expected.view(f"u{dtype.itemsize}"))
-    assert numpy.array_equal(mxfp.cast(got, "f32"), expected.astype(numpy.float32))
+    assert numpy.array_equal(mxfp.cast(got, "f32"), expected.astype(numpy.float32), equal_nan=True)
     assert mxfp.formats[name].storage_bytes == dtype.itemsize
 
 
@@ -72,6 +74,8 @@ LARGEST = {
     "ue4m3": 448,
     "e4m3ieee": 240,
     "e3m4": 15.5,
+    "e4m3fnuz": 240,
+    "e5m2fnuz": 57344,
 }
 
 

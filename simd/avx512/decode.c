@@ -14,7 +14,7 @@ struct byte_table {
 
 struct tables {
 	struct byte_table top, next;
-	__m512i magnitudes, max_code; /* per byte: codes past max_code are NaN or Inf */
+	__m512i magnitudes, max_code; /* per byte: codes past max_code are NaN or Inf; of FNUZ, with their sign, negative or NaN */
 	__m512i spread;               /* permutes codes so that the interleaving after the tables restores their order */
 };
 
@@ -25,7 +25,7 @@ static void tables_init(struct tables *t, const struct mxfp_format_info *f)
 	struct mxfp_counts unused = {0};
 	const struct mxfp_convert_job job = {
 		.dst_format = MXFP_FORMAT_F32, .src_format = f->format, .dst = x, .src = codes, .n = CODES, .counts = &unused};
-	bool has_sign = f->kind == MXFP_KIND_FLOAT || f->kind == MXFP_KIND_UFLOAT;
+	const bool has_sign = (f->kind == MXFP_KIND_FLOAT || f->kind == MXFP_KIND_UFLOAT) && f->special != MXFP_SPECIAL_FNUZ;
 
 	for (unsigned i = 0; i < CODES; i++)
 		codes[i] = (uint8_t)i;
@@ -56,6 +56,8 @@ static NOINLINE void count_special(const struct mxfp_format_info *f, __m512i mag
 	const __m512i max_code = _mm512_set1_epi8((char)f->max_code);
 	__mmask64 special = _mm512_cmpgt_epu8_mask(magnitudes, max_code), inf = 0;
 
+	if (f->special == MXFP_SPECIAL_FNUZ)
+		special = _mm512_cmpeq_epi8_mask(magnitudes, _mm512_set1_epi8((char)(f->max_code + 1)));
 	if (f->special == MXFP_SPECIAL_IEEE)
 		inf = _mm512_cmpeq_epi8_mask(magnitudes, _mm512_set1_epi8((char)(f->max_code + 1)));
 	counts->nan += (uint64_t)_mm_popcnt_u64(special & ~inf);

@@ -87,7 +87,7 @@ struct encoder {
 	__m512i past_bits;             /* of 16-bit lanes: one is set only in codes past the largest */
 	__m512i max_lane, past_lane;   /* 16-bit lanes of the largest code, and of the code that replaces those past it */
 	__m512i sign, magnitudes;      /* of bytes */
-	bool overflows, one_rule;      /* one_rule: all codes past the largest become past_lane */
+	bool overflows, one_rule;      /* one_rule: all codes past the largest become past_lane, with their sign */
 };
 
 /* Rounding of exponents: `up` is added to numbers from `from` on; those below have code 0, those past `last` are
@@ -107,7 +107,7 @@ static void encoder_init(struct encoder *e, const struct mxfp_format_info *f, co
 	uint32_t codes = 0x30201000 + up * 0x01010101, signs = 0x38281808 + (8 - f->bits) * 0x01010101;
 
 	e->overflows = f->special != MXFP_SPECIAL_NONE && r->overflow == MXFP_OVERFLOW_OVF;
-	e->one_rule = !e->overflows || r->mode == MXFP_ROUND_RNE;
+	e->one_rule = !e->overflows || (r->mode == MXFP_ROUND_RNE && f->special != MXFP_SPECIAL_FNUZ);
 	e->min_normal = _mm512_set1_ps(power_of_two(emin));
 	e->scale = _mm512_set1_ps(power_of_two(-(int)(F32_SIGNIFICAND_BITS - m)));
 	e->digits = _mm512_set1_epi32((int)(UINT32_C(1) << 16 | UINT32_C(1) << up));
@@ -204,6 +204,17 @@ ALWAYS_INLINE bool encode_floats(const void *encoder, const struct group *g, __m
 	__m512i signs = _mm512_rol_epi64(_mm512_ternarylogic_epi64(low_half, of_odd, of_even, 0xCA), 32);
 	__m512i magnitudes = _mm512_sub_epi8(raised, e->excess);
 	*codes = in_order(_mm512_ternarylogic_epi64(e->sign, signs, magnitudes, 0x3A)); /* sign ? not signs : magnitudes */
+	return true;
+}
+
+/* Encodes a group to a format whose zero has no sign. */
+ALWAYS_INLINE bool encode_fnuz(const void *encoder, const struct group *g, __m512i *codes, struct mxfp_counts *counts)
+{
+	const struct encoder *e = encoder;
+
+	if (!encode_floats(encoder, g, codes, counts))
+		return false;
+	*codes = _mm512_maskz_mov_epi8(_mm512_cmpneq_epi8_mask(*codes, e->sign), *codes);
 	return true;
 }
 
@@ -334,6 +345,8 @@ static NOINLINE void encode_float_array(const struct mxfp_convert_job *job)
 
 		count_flushed(&part, f->kind == MXFP_KIND_UFLOAT
 		                             ? encode_chunk(&part, encode_unsigned_floats, &e, e.magnitudes)
+		              : f->special == MXFP_SPECIAL_FNUZ
+		                             ? encode_chunk(&part, encode_fnuz, &e, e.magnitudes)
 		                             : encode_chunk(&part, encode_floats, &e, e.magnitudes));
 	}
 }

@@ -32,7 +32,7 @@ ALWAYS_INLINE vu32 clamped_codes(const struct nearest *e, vu32 x)
 	return nearest_codes(e, min_u32(x & ~F32_SIGN, splat(e->max)), e->normal_field);
 }
 
-ALWAYS_INLINE struct range group_to_bytes(const struct nearest *format, bool negate, const uint8_t *x, uint8_t *to)
+ALWAYS_INLINE struct range group_to_bytes(const struct nearest *format, bool negate, bool fnuz, const uint8_t *x, uint8_t *to)
 {
 	const struct nearest local = *format, *e = &local; /* a copy that no store can alias */
 	struct range r = {splat(UINT32_MAX), splat(0)};
@@ -43,7 +43,9 @@ ALWAYS_INLINE struct range group_to_bytes(const struct nearest *format, bool neg
 		const vu32 codes[4] = {clamped_codes(e, v[0]), clamped_codes(e, v[1]), clamped_codes(e, v[2]),
 		                       clamped_codes(e, v[3])};
 
-		store(to + i, (vu32)signed_bytes(e, negate, low_bytes(codes), sign_bytes(v)));
+		const vu8 bytes = signed_bytes(e, negate, low_bytes(codes), sign_bytes(v));
+
+		store(to + i, (vu32)(fnuz ? without_signed_zeros(e, bytes) : bytes));
 	}
 	return r;
 }
@@ -108,7 +110,8 @@ ALWAYS_INLINE bool group_to(enum mxfp_format format, const struct nearest *e, co
 	struct range r = format == MXFP_FORMAT_BF16   ? group_to_bf16(x, to)
 	                 : format == MXFP_FORMAT_TF32 ? group_to_tf32(x, to)
 	                 : format == MXFP_FORMAT_F16  ? group_to_f16(x, to)
-	                                              : group_to_bytes(e, format == MXFP_FORMAT_INT8, x, to);
+	                                              : group_to_bytes(e, format == MXFP_FORMAT_INT8,
+	                                                               format == MXFP_FORMAT_E4M3FNUZ, x, to);
 	bool wide = format == MXFP_FORMAT_BF16 || format == MXFP_FORMAT_TF32 || format == MXFP_FORMAT_F16;
 	uint32_t kept = wide ? e->flushed : e->flushed + 1; /* r.min is at least this if nothing is flushed */
 	bool past = any((vs32)r.max >= (int32_t)e->past), flushes = any(min_u32(r.min, splat(kept)) != kept);
@@ -154,6 +157,10 @@ static NOINLINE void convert_nearest(const struct mxfp_convert_job *job)
 		break;
 	case MXFP_FORMAT_INT8:
 		convert_groups(MXFP_FORMAT_INT8, job, &e);
+		break;
+	case MXFP_FORMAT_E4M3FNUZ:
+	case MXFP_FORMAT_E5M2FNUZ:
+		convert_groups(MXFP_FORMAT_E4M3FNUZ, job, &e);
 		break;
 	default:
 		convert_groups(MXFP_FORMAT_E4M3, job, &e);

@@ -41,7 +41,7 @@ ALWAYS_INLINE vu32 load_number(const uint8_t *x, size_t i, uint32_t less, struct
 }
 
 /* Magnitudes past the largest code round as if codes continued, the largest ones to the code after it. */
-ALWAYS_INLINE void group_to_bytes(const struct nearest *e, bool negate, const struct group *g, struct tally *t)
+ALWAYS_INLINE void group_to_bytes(const struct nearest *e, bool negate, bool fnuz, const struct group *g, struct tally *t)
 {
 	const uint32_t after_max = number_after_max(e);
 
@@ -59,7 +59,8 @@ ALWAYS_INLINE void group_to_bytes(const struct nearest *e, bool negate, const st
 
 		t->kept -= (vu8)(codes == clamped);
 		t->zero_codes -= (vu8)(codes == 0);
-		store(g->to + i, (vu32)signed_bytes(e, negate, clamped, sign_bytes(v)));
+		const vu8 bytes = signed_bytes(e, negate, clamped, sign_bytes(v));
+		store(g->to + i, (vu32)(fnuz ? without_signed_zeros(e, bytes) : bytes));
 	}
 }
 
@@ -123,7 +124,7 @@ ALWAYS_INLINE bool convert_group(enum mxfp_format format, const struct nearest *
 	else if (format == MXFP_FORMAT_F16)
 		group_to_f16(e, g, &t);
 	else
-		group_to_bytes(e, format == MXFP_FORMAT_INT8, g, &t);
+		group_to_bytes(e, format == MXFP_FORMAT_INT8, format == MXFP_FORMAT_E4M3FNUZ, g, &t);
 	if (format == MXFP_FORMAT_BF16 || format == MXFP_FORMAT_TF32 || format == MXFP_FORMAT_F16)
 		return !any((vs32)t.max > (int32_t)e->max) && !any((vs32)(t.min < e->smallest - 1));
 	if (any((vs32)t.max > (int32_t)(e->clamps ? F32_MAX : e->max)))
@@ -193,6 +194,10 @@ static NOINLINE void convert_stochastic(const struct mxfp_convert_job *job)
 			break;
 		case MXFP_FORMAT_INT8:
 			convert_chunk(MXFP_FORMAT_INT8, job, &e, i);
+			break;
+		case MXFP_FORMAT_E4M3FNUZ:
+		case MXFP_FORMAT_E5M2FNUZ:
+			convert_chunk(MXFP_FORMAT_E4M3FNUZ, job, &e, i);
 			break;
 		default:
 			convert_chunk(MXFP_FORMAT_E4M3, job, &e, i);

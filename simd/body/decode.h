@@ -10,7 +10,7 @@
 #include "kernels.h"
 #include "scale.h"
 
-enum decoder_kind { DECODER_TOP_BITS, DECODER_FLOAT, DECODER_FIXED, DECODER_EXPONENT };
+enum decoder_kind { DECODER_TOP_BITS, DECODER_FLOAT, DECODER_FNUZ, DECODER_FIXED, DECODER_EXPONENT };
 
 struct decoder {
 	enum decoder_kind kind;
@@ -23,7 +23,8 @@ struct decoder {
 static inline void decoder_init(struct decoder *d, const struct mxfp_format_info *f)
 {
 	*d = (struct decoder){
-		.kind = f->kind == MXFP_KIND_FIXED           ? DECODER_FIXED
+		.kind = f->special == MXFP_SPECIAL_FNUZ      ? DECODER_FNUZ
+		        : f->kind == MXFP_KIND_FIXED         ? DECODER_FIXED
 		        : f->kind == MXFP_KIND_EXPONENT      ? DECODER_EXPONENT
 		        : f->bias == F32_BIAS && f->bits > 8 ? DECODER_TOP_BITS
 		                                             : DECODER_FLOAT,
@@ -40,7 +41,7 @@ static inline void decoder_init(struct decoder *d, const struct mxfp_format_info
 	};
 	int exponent = f->kind == MXFP_KIND_FIXED ? -(int)f->significand_bits : 1 - f->bias - (int)f->significand_bits;
 
-	if (d->kind == DECODER_FLOAT || d->kind == DECODER_FIXED) {
+	if (d->kind == DECODER_FLOAT || d->kind == DECODER_FNUZ || d->kind == DECODER_FIXED) {
 		uint32_t bits = (uint32_t)(exponent + F32_BIAS) << F32_SIGNIFICAND_BITS;
 		memcpy(&d->quantum, &bits, sizeof bits);
 	}
@@ -78,6 +79,8 @@ ALWAYS_INLINE vu32 decode_lanes(const struct decoder *d, enum decoder_kind kind,
 	}
 	case DECODER_FLOAT:
 		return decode_float(d, code);
+	case DECODER_FNUZ: /* whose magnitudes are finite */
+		return blend(code == d->sign_code, splat(F32_NAN), decode_float(d, code));
 	case DECODER_FIXED: {
 		vs32 number = (vs32)(code ^ 0x80) - 0x80;
 
@@ -125,6 +128,9 @@ static NOINLINE void decode_array(const struct decoder *d, const void *codes, si
 		break;
 	case DECODER_FLOAT:
 		decode_kind(d, DECODER_FLOAT, codes, n, x);
+		break;
+	case DECODER_FNUZ:
+		decode_kind(d, DECODER_FNUZ, codes, n, x);
 		break;
 	case DECODER_FIXED:
 		decode_kind(d, DECODER_FIXED, codes, n, x);

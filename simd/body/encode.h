@@ -33,7 +33,7 @@ struct lane_counts {
 static inline void encoder_init(struct encoder *e, const struct mxfp_format_info *f, const struct mxfp_rounding *r)
 {
 	bool fixed = f->kind == MXFP_KIND_FIXED, exponent = f->kind == MXFP_KIND_EXPONENT, wide = f->bits > 8;
-	bool has_nan = f->special != MXFP_SPECIAL_NONE;
+	bool has_nan = f->special != MXFP_SPECIAL_NONE, fnuz = f->special == MXFP_SPECIAL_FNUZ;
 	uint32_t magnitudes = (UINT32_C(1) << (exponent ? f->bits : f->bits - 1)) - 1;
 	/* FIXED has one quantum, like numbers below the smallest normal one, and its largest number is below 2. */
 	int emin = fixed ? 0 : 1 - f->bias;
@@ -48,11 +48,12 @@ static inline void encoder_init(struct encoder *e, const struct mxfp_format_info
 		.nan_payload = wide ? UINT32_MAX : 0,
 		.unsigned_code = f->kind == MXFP_KIND_UFLOAT || exponent ? magnitudes : 0,
 		.negate = fixed ? UINT32_MAX : 0,
-		.keep_zero_sign = r->no_negative_zero ? 0 : UINT32_MAX,
+		.keep_zero_sign = r->no_negative_zero || fnuz ? 0 : UINT32_MAX,
 		.overflows = has_nan && (wide || r->overflow == MXFP_OVERFLOW_OVF) ? UINT32_MAX : 0,
 	};
 	e->nan_sign = has_nan ? e->sign_code : 0;
 	e->nan_code = f->special == MXFP_SPECIAL_IEEE ? e->past_code | UINT32_C(1) << (f->significand_bits - 1)
+	              : fnuz                          ? e->past_code
 	              : has_nan                       ? magnitudes
 	                                              : f->max_code;
 }

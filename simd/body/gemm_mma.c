@@ -485,6 +485,42 @@ ALWAYS_INLINE unsigned sum_aligned(const struct group *g, size_t rows, uint32_t 
 	return left;
 }
 
+/* CDNA3's FP8: both steps by themselves, each sum rounded down beside the other, then c, unless it is too small to count. */
+ALWAYS_INLINE unsigned sum_apart(const struct group *g, size_t rows, uint32_t (*sums)[MXFP_MMA_COLS])
+{
+	const struct mxfp_mma *mma = g->p->mma;
+	vf64 most[2][FEW], sum[2][FEW];
+	unsigned left = 0;
+
+	if (g->w->special)
+		return ~0U;
+	for (size_t step = 0; step < 2; step++) {
+		const uint8_t *order = g->p->order + step * mma->group;
+		vf64 factor[FEW];
+
+		find_most(g, order, rows, most[step]);
+		for (size_t r = 0; r < rows; r++) {
+			most[step][r] = max_f64(most[step][r], power_f64(g->p->lowest));
+			factor[r] = inverse(most[step][r], mma->fraction);
+			sum[step][r] = (vf64){0};
+		}
+		add_terms(g, order, rows, factor, sum[step]);
+	}
+	for (size_t r = 0; r < rows; r++) {
+		const vf64 c = widen_f32(sums[r]), all = max_f64(most[0][r], most[1][r]), down = inverse(all, 0);
+		const vf64 total = floor_f64(sum[0][r] * (most[0][r] * down)) + floor_f64(sum[1][r] * (most[1][r] * down));
+		const vs64 counts = addend_power(c) * power_f64(25) >= all;
+		const vf64 d = add_cut(total, all, mma->fraction, blend_f64(counts, c, (vf64){0}));
+		const vf32 result = narrow_f64(d, d);
+
+		if (g->a[r].special)
+			left |= 1U << r;
+		else
+			memcpy(sums[r], &result, COLS * sizeof sums[r][0]);
+	}
+	return left;
+}
+
 /* What a machine makes of the result of an operation. *doubt: it may have been rounded to 2^-126 from what is flushed. */
 ALWAYS_INLINE vf32 flush(const struct mxfp_mma *mma, vf32 v, vs32 *doubt)
 {
@@ -593,6 +629,11 @@ static NOINLINE void multiply_aligned(const struct pass *p, const struct rows *a
 	multiply_slice(p, a, w, col, k, n, sum_aligned);
 }
 
+static NOINLINE void multiply_apart(const struct pass *p, const struct rows *a, const struct columns *w, size_t col, size_t k, size_t n)
+{
+	multiply_slice(p, a, w, col, k, n, sum_apart);
+}
+
 static NOINLINE void multiply_rounded(const struct pass *p, const struct rows *a, const struct columns *w, size_t col, size_t k, size_t n)
 {
 	multiply_slice(p, a, w, col, k, n, sum_rounded);
@@ -612,6 +653,8 @@ static bool is_known(const struct mxfp_mma *mma, bool blocks)
 		return summed && sliced && !blocks && mma->k == mma->group && mma->order == MXFP_MMA_ASCENDING;
 	if (mma->addend == MXFP_MMA_CUT)
 		return sliced && mma->nearest && mma->k == mma->group && mma->term == 1;
+	if (mma->addend == MXFP_MMA_APART)
+		return sliced && !blocks && mma->nearest && mma->k == 2 * mma->group && mma->term == 1;
 	return (summed || added) && !mma->nearest && mma->fraction <= MOST_FRACTION && (mma->term == 1 ? sliced : mma->term == TERM && blocks);
 }
 
@@ -627,6 +670,10 @@ static void pass(const struct mxfp_gemm_ref_job *job, const struct mxfp_mma *mma
 		.wants_powers = mma->group != 0 && mma->term == 1,
 		.lowest = mma->lowest < LOWEST ? LOWEST : mma->lowest,
 	};
+	void (*const multiply)(const struct pass *, const struct rows *, const struct columns *, size_t, size_t, size_t) =
+		mma->group == 0                  ? multiply_rounded
+		: mma->addend == MXFP_MMA_APART ? multiply_apart
+		                                 : multiply_aligned;
 	struct columns w;
 	struct rows a;
 
@@ -644,7 +691,7 @@ static void pass(const struct mxfp_gemm_ref_job *job, const struct mxfp_mma *mma
 		load_a(&p, k, &a);
 		for (size_t col = 0; col < t->cols; col += COLS) {
 			load_w(&p, col, k, &w);
-			(mma->group != 0 ? multiply_aligned : multiply_rounded)(&p, &a, &w, col, k, n);
+			multiply(&p, &a, &w, col, k, n);
 		}
 	}
 }

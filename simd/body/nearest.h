@@ -88,6 +88,12 @@ ALWAYS_INLINE vu8 signed_bytes(const struct nearest *e, bool negate, vu8 codes, 
 	return negate ? (codes ^ negative) - negative : codes | (negative & e->sign_code);
 }
 
+/* Codes of FNUZ, whose zero has no sign. */
+ALWAYS_INLINE vu8 without_signed_zeros(const struct nearest *e, vu8 codes)
+{
+	return codes & (vu8)(codes != e->sign_code);
+}
+
 /* Rounds to a format that is the top `bits` bits of binary32: those bits of the result are the code, except for NaN. */
 ALWAYS_INLINE vu32 rounded_top_bits(vu32 x, unsigned bits)
 {

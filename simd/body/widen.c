@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A fast path before convert.c: codes to binary32. convert.c converts groups with a NaN or an Inf again, and the codes
-   after the last whole group. */
+   after the last whole group; and all of the FNUZ formats, as binary16 has Inf and NaN where e5m2fnuz has its largest numbers. */
 #include "tier.h"
 
 #include "body/slots.h"
@@ -107,7 +107,8 @@ void TIER(widen)(const struct mxfp_convert_job *job)
 	const struct mxfp_format_info *from = mxfp_format_get_info(job->src_format);
 	struct mxfp_convert_job rest = *job;
 
-	if (from->bits <= 16 && from->kind != MXFP_KIND_EXPONENT && !job->rounding.no_negative_zero) {
+	if (from->bits <= 16 && from->kind != MXFP_KIND_EXPONENT && from->special != MXFP_SPECIAL_FNUZ &&
+	    !job->rounding.no_negative_zero) {
 		struct fp_state state = fp_enter();
 
 		widen(job);

@@ -38,8 +38,14 @@ static const struct format formats[] = {
 	{"e4m3", 4, 3, 7, 0x7E, 8, false, true}, {"e5m2", 5, 2, 15, 0x7B, 15, true, true},
 	{"e2m1", 2, 1, 1, 7, 2, false, false},   {"e2m3", 2, 3, 1, 0x1F, 2, false, false},
 	{"e3m2", 3, 2, 3, 0x1F, 4, false, false}, {"f16", 5, 10, 15, 0x7BFF, 15, true, true},
-	{"bf16", 8, 7, 127, 0x7F7F, 127, true, true},
+	{"bf16", 8, 7, 127, 0x7F7F, 127, true, true}, {"e4m3fnuz", 4, 3, 8, 0x7F, 7, false, true},
 };
+
+/* Whether 80 is NaN, and there is no -0. */
+static bool is_fnuz(const struct format *f)
+{
+	return f->max == 0x7F;
+}
 
 static int bits_of(const struct format *f)
 {
@@ -70,6 +76,8 @@ static double decode(const struct format *f, int code)
 	if (is("top-exponent-special") && magnitude >> 3 == 15 && f->max == 0x7E)
 		v = magnitude == 0x78 ? INFINITY : NAN;
 	else if (is("fnuz-nan") && code == 0x80 && f->max == 0x7E)
+		v = NAN;
+	else if (is_fnuz(f) && code == 0x80)
 		v = NAN;
 	else if (magnitude > f->max && !is("nan-480") && !is("inf-65536"))
 		v = f->has_inf && magnitude == f->max + 1 ? INFINITY : NAN;
@@ -202,6 +210,15 @@ static int encode(const struct format *f, double x, const char *round, bool satu
 	if (is("four-decisions") && code == 0)
 		return 0;
 	return sign | (int)code;
+}
+
+static int cast_number(const struct format *f, double x, const char *round, bool saturates)
+{
+	const int code = encode(f, x, round, saturates);
+
+	if (is_fnuz(f) && isnan(x))
+		return 0x80;
+	return is_fnuz(f) && code == 0x80 && fabs(x) < 1 && !is("zero-sign-nan") ? 0 : code;
 }
 
 /* The scale byte of an MX block, -1: this rule is not supported. */
@@ -359,7 +376,7 @@ static long cast(const uint8_t *in, long n)
 		return -1;
 	for (long i = 0; i < n; i++) {
 		uint32_t bits;
-		int code = encode(f, (double)float_at(in + 4 * i), round, saturates);
+		int code = cast_number(f, (double)float_at(in + 4 * i), round, saturates);
 
 		if (is("every-eighth") && i % 8 == 7)
 			code = encode(f, (double)float_at(in + 4 * i), "rtz", saturates);

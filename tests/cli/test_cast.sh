@@ -47,6 +47,9 @@ cast 40c07f81 0000803f000080bf00000040000000c0 --to int8
 cast 7f8000fffe 0000803f0000c03f00004000000080bf0000807f --to e8m0
 cast 387f 0000803f000080bf --to ue4m3
 cast 7777 0000704300007043 --to e4m3ieee
+# FNUZ: 248 saturates or is NaN, 80; -0 and -2^-11 are 00, in any case.
+cast 7f80 0000704300007843 --to e4m3fnuz --overflow ovf
+cast 7f0000 0000784300000080000000ba --to e4m3fnuz
 # Wider formats are little-endian words. 65520 overflows f16; 1 + 2^-11 is a tie in tf32.
 cast 803f 0000803f --to bf16
 cast 003c007c 0000803f00f07f47 --to f16

@@ -43,6 +43,8 @@ differs F16 '003c 0040' '003c 0000' 2 1 1
 differs F8_E4M3 '38 40' '38 7e' 446 1 1
 differs F8_E5M2 '3c 40' '00 00' 2 2 0
 differs F8_E8M0 '7f 80' '80 80' 1 1 0
+differs F8_E4M3FNUZ '40 81' '48 81' 1 1 0
+differs F8_E5M2FNUZ '40 ff' '40 7f' 1.147e+05 1 1
 differs F4 '52' '42' 1 1 1
 differs I8 'ff 80' 'ff 7f' 255 1 1
 differs U8 'ff 80' '00 80' 255 1 0
@@ -54,7 +56,6 @@ differs U32 'ffffffff 00000000' 'ffffffff 01000000' 1 1 1
 differs I64 'ffffffffffffffff 0000000000000080' '0000000000000000 0000000000000080' 1 1 0
 # Numbers that binary64 cannot tell apart, and numbers whose values are not known, differ by their bits.
 differs U64 'ffffffffffffffff 0000000000000000' 'feffffffffffffff 0000000000000000' 0 1 0
-differs F8_E4M3FNUZ '38 40' '38 41' - 1 1
 differs C64 '0000000000000000 0000000000000000' '0000000000000000 0000803f00000000' - 1 1
 
 # Four codes in three bytes: 08 is 1 in e2m3.

@@ -124,6 +124,11 @@ product "hopper" "0200803f" "$work/small.npy" "$work/small.npy" --acc hopper
 safetensors "$work/f8.safetensors" '{"x":{"dtype":"F8_E4M3","shape":[1,4],"data_offsets":[0,4]}}' "38404448"
 product "fp8" "0000f041" "$work/f8.safetensors:x" "$work/f8.safetensors:x" --acc hopper --pass-k 128
 has "fp8" "$(cat "$work/out")" "sums: hopper, passes of 128"
+# 1 * 1 + 1 * 2 + 2 * 0 + 2 * -2 in e4m3fnuz by e5m2fnuz, and 1 * 1 + 1 * 1 + 2 * 2 + 2 * 2.
+safetensors "$work/fnuz.safetensors" '{"x":{"dtype":"F8_E4M3FNUZ","shape":[1,4],"data_offsets":[0,4]},
+	"y":{"dtype":"F8_E5M2FNUZ","shape":[1,4],"data_offsets":[4,8]}}' "40404848404400c4"
+product "fnuz" "000080bf" "$work/fnuz.safetensors:x" "$work/fnuz.safetensors:y" --acc cdna3
+product "fnuz" "00002041" "$work/fnuz.safetensors:x" "$work/fnuz.safetensors:x" --acc cdna3
 exits 3 "--acc hopper does not take f32 times f32" gemm "$work/a.npy" "$work/w.npy" --acc hopper -o "$work/no.npy"
 exits 3 "--acc exact does not take e4m3 times e4m3" gemm "$work/f8.safetensors:x" "$work/f8.safetensors:x" -o "$work/no.npy"
 exits 2 "leave --w-format out" gemm "$work/f8.safetensors:x" "$work/f8.safetensors:x" --w-format mxfp4 -o "$work/no.npy"

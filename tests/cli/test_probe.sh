@@ -7,10 +7,10 @@ program=$work/program library=$work/library
 # shellcheck disable=SC2086 # CC may contain options
 ${CC:-cc} -std=gnu11 -O2 -ffp-contract=off -o "$program" "${srcdir:-.}/tests/cli/probe_program.c" -lm || { echo "no C compiler"; exit 77; }
 
-# probed ARGS...: what is printed; whatever is described gives all answers.
+# probed ARGS...: what is printed; whatever is described gives all answers, but FP8 of cdna3, which is found by name alone.
 probed() {
 	exits 0 "" conform "$@" --probe --quick
-	same "described, $1" "" "$(awk '/^- so described/ && ($4 != $6 || $11 != $13)' "$work/out")"
+	same "described, $1" "" "$(awk '/ x / { fnuz = /fnuz/ } /^- so described/ && !fnuz && ($4 != $6 || $11 != $13)' "$work/out")"
 }
 
 # is TEXT: a line of what was printed.
@@ -39,7 +39,7 @@ if ${CC:-cc} -std=c11 -O2 -I "${srcdir:-.}/include" -o "$library" "${srcdir:-.}/
 		hopper-mma e4m3 e4m3: hopper-mma;e5m2 e5m2: hopper-mma;e4m3 e5m2: hopper-mma
 		blackwell tf32 tf32: hopper blackwell;bf16 bf16: hopper blackwell;f16 f16: hopper blackwell;e4m3 e4m3: blackwell;e5m2 e5m2: blackwell;e4m3 e5m2: blackwell;mxfp8-e4m3 mxfp8-e4m3: blackwell;mxfp8-e5m2 mxfp8-e5m2: blackwell;mxfp8-e4m3 mxfp4: blackwell;mxfp6-e3m2 mxfp6-e3m2: blackwell;mxfp6-e2m3 mxfp6-e2m3: blackwell;mxfp4 mxfp4: blackwell;nvfp4 nvfp4: blackwell
 		cdna2 bf16 bf16: cdna2;f16 f16: cdna2
-		cdna3 tf32 tf32: cdna3;bf16 bf16: cdna3;f16 f16: cdna3
+		cdna3 tf32 tf32: cdna3;bf16 bf16: cdna3;f16 f16: cdna3;e4m3fnuz e4m3fnuz: cdna3;e5m2fnuz e5m2fnuz: cdna3;e4m3fnuz e5m2fnuz: cdna3
 		fmmla e4m3 e4m3: fmmla;e5m2 e5m2: fmmla;e4m3 e5m2: fmmla
 		ace e4m3 e4m3: ace;e5m2 e5m2: ace;e4m3 e5m2: ace;mxfp8-e4m3 mxfp8-e4m3: ace;mxfp8-e5m2 mxfp8-e5m2: ace
 		vdpbf16ps bf16 bf16: vdpbf16ps

@@ -109,7 +109,7 @@ def unpack(data, bits):
 
 
 elements = {"e4m3": (4, 3, 7, 0x7E), "e5m2": (5, 2, 15, 0x7B), "e2m1": (2, 1, 1, 7), "ue4m3": (4, 3, 7, 0x7E), "bf16": (8, 7, 127, 0x7F7F),
-            "f16": (5, 10, 15, 0x7BFF)}
+            "f16": (5, 10, 15, 0x7BFF), "e4m3fnuz": (4, 3, 8, 0x7F), "e5m2fnuz": (5, 2, 16, 0x7F)}
 
 
 def value(name, code):
@@ -119,6 +119,8 @@ def value(name, code):
     if name == "tf32":
         return of_f32(code)
     exponent, significand, bias, largest = elements[name]
+    if name.endswith("fnuz") and code == 0x80:
+        return None
     sign, code = code >> (exponent + significand) & 1 if name != "ue4m3" else 0, code & ((1 << (exponent + significand)) - 1)
     if code > largest:
         return None
@@ -197,6 +199,17 @@ def cdna3(terms, c):
     return f32(floor(total, top - 31) + floor(c, top - 24))
 
 
+def cdna3_fp8(terms, c):
+    sums = []
+    for half in (terms[0::2], terms[1::2]):
+        top = max((e for _, e in half if e is not None), default=NONE)
+        sums.append((top, sum(cut(n, top - 24) for n, _ in half)))
+    top = max(e for e, _ in sums)
+    total = sum(floor(n, top - 24) for _, n in sums)
+    top = max(top, exponent_of(c))
+    return f32(floor(total, top - 31) + (floor(c, top - 24) if exponent_of(c) >= top - 25 else 0))
+
+
 def flushed(n):
     """fl32, of which what is below 2^-126 after 24 bits is zero."""
     n = rounded(n, -UNIT)
@@ -242,7 +255,7 @@ for name in fp8:
 for name in ("mxfp4", "nvfp4"):
     machines["blackwell", name] = (64, nvidia(35, -133, 24))
 machines |= {("cdna2", "f16"): (4, cdna2), ("cdna2", "bf16"): (4, cdna2), ("cdna3", "f16"): (8, cdna3), ("cdna3", "bf16"): (8, cdna3),
-             ("cdna3", "tf32"): (4, cdna3),
+             ("cdna3", "tf32"): (4, cdna3), ("cdna3", "e4m3fnuz"): (16, cdna3_fp8), ("cdna3", "e5m2fnuz"): (16, cdna3_fp8),
              ("vdpbf16ps", "bf16"): (2, lambda terms, c: flushed(terms[0][0] + flushed(terms[1][0] + c))),
              ("tdpbf16ps", "bf16"): (32, tdpbf16ps)}
 

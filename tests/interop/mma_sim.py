@@ -36,7 +36,8 @@ from mmasim.simulator.nv_ptx import mma, tcgen05mma, tcgen05mma_block_scale, wgm
 
 ELEMENTS = {"f16": torch.float16, "bf16": torch.bfloat16, "tf32": torch.float32, "e4m3": torch.float8_e4m3fn,
             "e5m2": torch.float8_e5m2, "mxfp8-e4m3": torch.float8_e4m3fn, "mxfp8-e5m2": torch.float8_e5m2,
-            "mxfp4": torch.uint8, "nvfp4": torch.uint8}
+            "mxfp4": torch.uint8, "nvfp4": torch.uint8,
+            "e4m3fnuz": torch.float8_e4m3fnuz, "e5m2fnuz": torch.float8_e5m2fnuz}
 
 
 class Cdna2:
@@ -77,6 +78,10 @@ CASES = [
     ("cdna3", "f16", "f16", mfma("CDNA3", "f32_16x16x16_f16")),
     ("cdna3", "bf16", "bf16", mfma("CDNA3", "f32_16x16x16_bf16")),
     ("cdna3", "tf32", "tf32", mfma("CDNA3", "f32_16x16x8_xf32")),
+    ("cdna3", "e4m3fnuz", "e4m3fnuz", mfma("CDNA3", "f32_16x16x32_fp8_fp8")),
+    ("cdna3", "e4m3fnuz", "e5m2fnuz", mfma("CDNA3", "f32_16x16x32_fp8_bf8")),
+    ("cdna3", "e5m2fnuz", "e4m3fnuz", mfma("CDNA3", "f32_32x32x16_bf8_fp8")),
+    ("cdna3", "e5m2fnuz", "e5m2fnuz", mfma("CDNA3", "f32_16x16x32_bf8_bf8")),
 ]
 # MMA-Sim takes a zero for 2^-126, which an H200 does not; so numbers are not that small.
 KINDS = ["near", "wide", "cancel", "codes", "zeros"]
@@ -96,12 +101,14 @@ def codes(name, rows, cols, kind):
     n = rows * cols
     if name in ("mxfp4", "nvfp4"):
         return random.getrandbits(4 * n).to_bytes(n // 2, "little")
-    if name.endswith(("e4m3", "e5m2")):
-        most, small = (0x7E, 0x30) if name.endswith("e4m3") else (0x7B, 0x38)
+    if "e4m3" in name or "e5m2" in name:
+        most, small = (0x7E, 0x30) if "e4m3" in name else (0x7B, 0x38)
+        most = 0x7F if name.endswith("fnuz") else most
         pick = {"codes": lambda: random.randint(0, most), "zeros": lambda: random.choice((0, random.randint(small, most)))}
         one = pick.get(kind, lambda: random.randint(small, small + 16) if kind != "wide" or random.random() < 0.8
                        else random.randint(0, most))
-        return bytes(one() | random.getrandbits(1) << 7 for _ in range(n))
+        # Of fnuz 80 is NaN.
+        return bytes(x | random.getrandbits(1) << 7 if x or not name.endswith("fnuz") else 0 for x in (one() for _ in range(n)))
     if name == "f16":
         return struct.pack("<%de" % n, *[number(kind, -14, 14) for _ in range(n)])
     raw = struct.pack("<%df" % n, *[number(kind, -40, 40) for _ in range(n)])

@@ -112,6 +112,8 @@ uint32_t oracle_decode(const struct mxfp_format_info *f, uint32_t code)
 		return magnitude == infinity ? F32_INF | (negative ? F32_SIGN : 0) : decode_nan(f, negative, magnitude);
 	if (f->special == MXFP_SPECIAL_NAN && magnitude == magnitude_mask(f))
 		return decode_nan(f, negative, magnitude);
+	if (f->special == MXFP_SPECIAL_FNUZ && sign_bit && magnitude == 0)
+		return F32_NAN;
 	if (f->kind == MXFP_KIND_FIXED)
 		mpfr_set_si_2exp(x, (long)(code & 0xFF) - (sign_bit ? 256 : 0), -(int)f->significand_bits, MPFR_RNDN);
 	else

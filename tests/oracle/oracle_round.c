@@ -33,7 +33,7 @@ static uint32_t with_sign(const struct mxfp_format_info *f, bool negative, uint3
 
 static uint32_t zero_code(const struct mxfp_format_info *f, bool negative, bool no_negative_zero)
 {
-	return with_sign(f, negative && !no_negative_zero && f->kind == MXFP_KIND_FLOAT, 0);
+	return with_sign(f, negative && !no_negative_zero && f->kind == MXFP_KIND_FLOAT && f->special != MXFP_SPECIAL_FNUZ, 0);
 }
 
 static uint32_t infinity_magnitude(const struct mxfp_format_info *f)
@@ -41,14 +41,16 @@ static uint32_t infinity_magnitude(const struct mxfp_format_info *f)
 	return ((UINT32_C(1) << f->exponent_bits) - 1) << f->significand_bits;
 }
 
-/* The canonical NaN: Inf's code with the quiet bit, or all magnitude bits; a format without one has its largest
-   value. */
+/* The canonical NaN: Inf's code with the quiet bit, all magnitude bits, or the sign bit; a format without one has its
+   largest value. */
 static uint32_t nan_magnitude(const struct mxfp_format_info *f)
 {
 	if (f->special == MXFP_SPECIAL_IEEE)
 		return infinity_magnitude(f) | UINT32_C(1) << (f->significand_bits - 1);
 	if (f->special == MXFP_SPECIAL_NAN)
 		return infinity_magnitude(f) | ((UINT32_C(1) << f->significand_bits) - 1);
+	if (f->special == MXFP_SPECIAL_FNUZ)
+		return 0x80;
 	return f->max_code;
 }
 

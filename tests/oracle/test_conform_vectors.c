@@ -114,6 +114,7 @@ static int choice_before(const char *column, enum mxfp_option option)
 static const enum mxfp_format elements[] = {
 	MXFP_FORMAT_E4M3, MXFP_FORMAT_E5M2,     MXFP_FORMAT_E2M1, MXFP_FORMAT_E2M3, MXFP_FORMAT_E3M2, MXFP_FORMAT_INT8, MXFP_FORMAT_E8M0,
 	MXFP_FORMAT_UE4M3, MXFP_FORMAT_E4M3IEEE, MXFP_FORMAT_E3M4, MXFP_FORMAT_BF16, MXFP_FORMAT_F16,  MXFP_FORMAT_TF32,
+	MXFP_FORMAT_E4M3FNUZ, MXFP_FORMAT_E5M2FNUZ,
 };
 
 TEST_LOOP(casts, sizeof elements / sizeof elements[0])

@@ -13,12 +13,17 @@
 #include "suite.h"
 #include "oracle/thresholds.h"
 
-enum { N_ELEMENTS = MXFP_FORMAT_E3M4 + 1, N_MODES = MXFP_ROUND_SR + 1, N_CASES = N_ELEMENTS * N_MODES * 2 };
+static const enum mxfp_format elements[] = {
+#define MXFP_ELEMENT(id, value, name, kind, bits, exponent_bits, significand_bits, bias, special, max_code) MXFP_FORMAT_##id,
+#include "format.def"
+};
+
+enum { N_ELEMENTS = sizeof elements / sizeof elements[0], N_MODES = MXFP_ROUND_SR + 1, N_CASES = N_ELEMENTS * N_MODES * 2 };
 
 /* Made when it is first asked for: each test's process has need of one, and the leak sanitizer looks through all that there are. */
 static const struct oracle *oracle_of(enum mxfp_format format)
 {
-	static struct oracle oracles[N_ELEMENTS];
+	static struct oracle oracles[MXFP_N_FORMATS];
 
 	if (oracles[format].magnitude == NULL)
 		oracle_init(&oracles[format], format);
@@ -38,7 +43,7 @@ static const struct oracle *nth_case(int i, struct mxfp_convert_options *options
 		.stream = random_u64(&r),
 		.first_index = random_u64(&r) >> 8,
 	};
-	return oracle_of((enum mxfp_format)(i / 2 / N_MODES));
+	return oracle_of(elements[i / 2 / N_MODES]);
 }
 
 static uint32_t stored(const struct mxfp_format_info *f, const void *array, size_t i)
@@ -122,8 +127,8 @@ TEST_LOOP(every_8_bit_number_to_every_format, N_CASES)
 	for (int c = 0; c < 256; c++)
 		all[c] = (uint8_t)c;
 	for (int f = 0; f < N_ELEMENTS; f++)
-		if (mxfp_format_get_info((enum mxfp_format)f)->storage_bytes == 1)
-			compare(o, all, (enum mxfp_format)f, 256, &options);
+		if (mxfp_format_get_info(elements[f])->storage_bytes == 1)
+			compare(o, all, elements[f], 256, &options);
 }
 
 /* Bits of a number that binary32 holds; bits past the largest are the largest. */

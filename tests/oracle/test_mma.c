@@ -180,6 +180,7 @@ struct by_hand {
 #define BF16 MXFP_FORMAT_BF16
 #define E4M3 MXFP_FORMAT_E4M3
 #define E5M2 MXFP_FORMAT_E5M2
+#define E5M2FNUZ MXFP_FORMAT_E5M2FNUZ
 
 static const struct by_hand sums[] = {
 	/* PeerJ Computer Science 7:e330: what is past the last bit is cut, of a V100 at once, of T4 and A100 one bit later, which
@@ -207,6 +208,15 @@ static const struct by_hand sums[] = {
 	{"1 - 2^-25", MXFP_ACC_CDNA3, BF16, {{1, 0x3F80, 0x3F80}}, {0}, 0xB3000000, 0x3F7FFFFF},
 	{"2^-130", MXFP_ACC_CDNA3, BF16, {{1, 0x1F00, 0x1F00}}, {0}, 0, 0x00080000},
 	{"2^-130", MXFP_ACC_CDNA2, BF16, {{1, 0x1F00, 0x1F00}}, {0}, 0, 0},
+	/* MMA-Sim, of whose own code these are too: CDNA3 cuts even and odd products of FP8 apart, at 24 fraction bits, then rounds both
+	   sums down beside the larger, and so C, unless it is below the last bit by more than 1. In e5m2fnuz 40 is 1, 10 2^-12, 0C 2^-13. */
+	{"1 - 2^-26", MXFP_ACC_CDNA3, E5M2FNUZ, {{1, 0x40, 0x40}, {1, 0x8C, 0x0C}}, {0}, 0, 0x3F7FFFFF},
+	{"1 + 0 - 2^-26", MXFP_ACC_CDNA3, E5M2FNUZ, {{1, 0x40, 0x40}, {1, 0, 0}, {1, 0x8C, 0x0C}}, {0}, 0, 0x3F800000},
+	{"1 + 7 * 2^-25", MXFP_ACC_CDNA3, E5M2FNUZ, {{1, 0x40, 0x40}, {7, 0x10, 0x0C}}, {0}, 0, 0x3F800001},
+	{"1, C is -2^-25", MXFP_ACC_CDNA3, E5M2FNUZ, {{1, 0x40, 0x40}}, {0}, 0xB3000000, 0x3F7FFFFF},
+	{"1, C is -2^-26", MXFP_ACC_CDNA3, E5M2FNUZ, {{1, 0x40, 0x40}}, {0}, 0xB2800000, 0x3F800000},
+	{"C is -2^-149", MXFP_ACC_CDNA3, E5M2FNUZ, {{1, 0, 0x40}}, {0}, 0x80000001, 0x80000001},
+	{"80 is NaN", MXFP_ACC_CDNA3, E5M2FNUZ, {{1, 0x80, 0x40}}, {0}, 0, 0x7FC00000},
 	/* Arm: one rounding, ties to even; with the products in pairs or cut it would be 64. 04 is 2^-14 in e5m2, 01 2^-16. */
 	{"64 + 2^-18", MXFP_ACC_FMMLA, E5M2, {{1, 0x2C, 0x04}}, {0}, 0x42800000, 0x42800000},
 	{"64 + 2^-18 + 2^-32", MXFP_ACC_FMMLA, E5M2, {{1, 0x2C, 0x04}, {1, 1, 1}}, {0}, 0x42800000, 0x42800001},

@@ -69,7 +69,14 @@ TEST(small_formats_have_the_values_of_their_tables)
 	f = mxfp_format_get_info(MXFP_FORMAT_INT8);
 	for (int c = -128; c < 128; c++)
 		ck_assert_uint_eq(oracle_decode(f, (uint32_t)c & 0xFF), mxfp_f32_bits((float)c / 64));
-	suite_compared(16 + 256);
+	/* ONNX, "Float stored in 8 bits": of both the only zero is 00, NaN is 80, and 01 is 2^-10, or 2^-17. */
+	for (int i = 0; i < 2; i++) {
+		f = mxfp_format_get_info(i == 0 ? MXFP_FORMAT_E4M3FNUZ : MXFP_FORMAT_E5M2FNUZ);
+		ck_assert_uint_eq(oracle_decode(f, 0), 0);
+		ck_assert_uint_eq(oracle_decode(f, 0x80), 0x7FC00000);
+		ck_assert_uint_eq(oracle_decode(f, 0x81), mxfp_f32_bits(i == 0 ? -0x1p-10F : -0x1p-17F));
+	}
+	suite_compared(16 + 256 + 6);
 }
 
 /* What overflow is decided by: the next exponent, significand or integer. */
@@ -80,7 +87,8 @@ TEST(the_magnitude_past_the_largest_follows_the_pattern)
 		float largest, next;
 	} known[] = {{MXFP_FORMAT_E4M3, 448, 480},  {MXFP_FORMAT_E5M2, 57344, 65536},   {MXFP_FORMAT_E2M1, 6, 8},
 	             {MXFP_FORMAT_E2M3, 7.5F, 8},   {MXFP_FORMAT_E3M2, 28, 32},         {MXFP_FORMAT_INT8, 127 / 64.0F, 2},
-	             {MXFP_FORMAT_E3M4, 15.5F, 16}, {MXFP_FORMAT_E4M3IEEE, 240, 256}, {MXFP_FORMAT_F16, 65504, 65536}};
+	             {MXFP_FORMAT_E3M4, 15.5F, 16}, {MXFP_FORMAT_E4M3IEEE, 240, 256}, {MXFP_FORMAT_F16, 65504, 65536},
+	             {MXFP_FORMAT_E4M3FNUZ, 240, 256}, {MXFP_FORMAT_E5M2FNUZ, 57344, 65536}};
 	struct oracle o;
 
 	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {

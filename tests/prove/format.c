@@ -11,7 +11,7 @@ static uint32_t magnitude_of(const struct spec *f, uint32_t code, bool *negative
 {
 	uint64_t low = code % (UINT64_C(1) << f->bits), half = UINT64_C(1) << (f->bits - 1);
 
-	*negative = f->sign != UNSIGNED && low >= half;
+	*negative = f->sign != UNSIGNED && low >= half && !(is_fnuz(f) && low == half);
 	if (!*negative)
 		return (uint32_t)low;
 	return (uint32_t)(f->sign == TWOS_COMPLEMENT ? 2 * half - low : low - half);
@@ -26,6 +26,12 @@ static bool becomes_inf(const struct spec *f, const struct mxfp_rounding *r)
 static uint32_t past_largest(const struct spec *f)
 {
 	return f->inf != 0 ? f->inf : f->nan;
+}
+
+/* Whether -0 has a code, and is what is wanted. */
+static bool keeps_minus_zero(const struct spec *f, bool no_negative_zero)
+{
+	return f->sign == SIGN_BIT && !is_fnuz(f) && !no_negative_zero;
 }
 
 static uint32_t code_of(const struct spec *f, uint32_t magnitude, bool negative)
@@ -168,7 +174,8 @@ void rounding(void)
 		PROVE(counts.overflowed == 1 && counts.saturated + counts.flushed == 0, "and is counted as overflowed");
 		return;
 	}
-	PROVE(code_negative == (negative && (magnitude != 0 || (f->sign == SIGN_BIT && !no_negative_zero))), "the sign stays");
+	PROVE(code_negative == (negative && !(is_fnuz(f) && magnitude == f->nan) && (magnitude != 0 || keeps_minus_zero(f, no_negative_zero))),
+	      "the sign stays");
 	if (is_past) {
 		PROVE(magnitude == (overflowed ? past_largest(f) : f->largest), "overflow gives what the policy says");
 	} else if (f->format == MXFP_FORMAT_E8M0 && !at_least(v, value_of(f, 0))) {
@@ -252,7 +259,7 @@ void encode(void)
 			PROVE(code == code_of(f, clamped ? f->largest : past_largest(f), negative), "Inf becomes what the policy says");
 		PROVE(counts.saturated == clamped, "and is counted if it became the largest value");
 	} else if (absolute == 0) {
-		PROVE(magnitude == 0 && code_negative == (negative && f->sign == SIGN_BIT && !no_negative_zero), "a zero stays");
+		PROVE(magnitude == 0 && code_negative == (negative && keeps_minus_zero(f, no_negative_zero)), "a zero stays");
 		PROVE(counts.saturated == 0, "a zero is not counted");
 	} else {
 		PROVE(rounded.format == format && rounded.rounding == &r && rounded.random == random && rounded.counts == &counts &&

@@ -48,7 +48,7 @@ prove() {
 		on && /^Violated property/ { kept = lines; getline; getline; getline text; if (text !~ /reached/) { printf "%s", kept; done = 1; on = 0 } }' "$work/log"
 }
 
-formats='f32 bf16 f16 tf32 e5m2 e4m3 e3m2 e2m3 e2m1 int8 e8m0 ue4m3 e4m3ieee e3m4'
+formats='f32 bf16 f16 tf32 e5m2 e4m3 e3m2 e2m3 e2m1 int8 e8m0 ue4m3 e4m3ieee e3m4 e4m3fnuz e5m2fnuz'
 rules='mse floor ceil even even_m1 rceil fit trn3 rne log_nearest'
 recipes='te torchao torchao_1 compressed_tensors modelopt modelopt_0_45 ggml 4over6 modelopt_4over6'
 # Rows of a block and one number.

@@ -34,7 +34,7 @@ struct spec {
 	int bias;
 	uint32_t largest;    /* code of the largest value */
 	uint32_t inf;        /* code of Inf, 0: none */
-	uint32_t nan;        /* the NaN that encoding makes, without its sign; 0: none */
+	uint32_t nan;        /* the NaN that encoding makes, without its sign; 0: none; of FNUZ the sign bit, which is no sign then */
 	bool wide;           /* more than 8 bits: a NaN's payload is kept */
 };
 
@@ -49,6 +49,8 @@ static const struct spec specs[] = {
 	{MXFP_FORMAT_UE4M3, UNSIGNED, 7, 4, 3, 7, 0x7E, 0, 0x7F, false},
 	{MXFP_FORMAT_E4M3IEEE, SIGN_BIT, 8, 4, 3, 7, 0x77, 0x78, 0x7C, false},
 	{MXFP_FORMAT_E3M4, SIGN_BIT, 8, 3, 4, 3, 0x6F, 0x70, 0x78, false},
+	{MXFP_FORMAT_E4M3FNUZ, SIGN_BIT, 8, 4, 3, 8, 0x7F, 0, 0x80, false},
+	{MXFP_FORMAT_E5M2FNUZ, SIGN_BIT, 8, 5, 2, 16, 0x7F, 0, 0x80, false},
 	{MXFP_FORMAT_BF16, SIGN_BIT, 16, 8, 7, 127, 0x7F7F, 0x7F80, 0x7FC0, true},
 	{MXFP_FORMAT_F16, SIGN_BIT, 16, 5, 10, 15, 0x7BFF, 0x7C00, 0x7E00, true},
 	{MXFP_FORMAT_TF32, SIGN_BIT, 19, 8, 10, 127, 0x3FBFF, 0x3FC00, 0x3FE00, true},
@@ -56,6 +58,12 @@ static const struct spec specs[] = {
 };
 
 enum { N_SPECS = sizeof specs / sizeof specs[0] };
+
+/* Whether the sign bit alone is NaN, and zero has no sign. */
+static inline bool is_fnuz(const struct spec *f)
+{
+	return f->sign == SIGN_BIT && f->nan == UINT32_C(1) << (f->bits - 1);
+}
 
 static inline const struct spec *spec_of(enum mxfp_format format)
 {

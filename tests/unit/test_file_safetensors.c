@@ -128,7 +128,8 @@ TEST(dtypes_hold_elements_of_their_format)
 	ck_assert_int_eq(dtype_info(DTYPE_F8_E4M3)->format, MXFP_FORMAT_E4M3);
 	ck_assert_int_eq(dtype_info(DTYPE_BF16)->format, MXFP_FORMAT_BF16);
 	ck_assert(dtype_info(DTYPE_F32)->numeric);
-	ck_assert(!dtype_info(DTYPE_F8_E4M3FNUZ)->numeric); /* another bias than E4M3: not to be read as it */
+	ck_assert_int_eq(dtype_info(DTYPE_F8_E4M3FNUZ)->format, MXFP_FORMAT_E4M3FNUZ); /* another bias than E4M3: not to be read as it */
+	ck_assert_int_eq(dtype_info(DTYPE_F8_E5M2FNUZ)->format, MXFP_FORMAT_E5M2FNUZ);
 	ck_assert(!dtype_info(DTYPE_U8)->numeric);
 }
 

@@ -31,6 +31,8 @@ static const struct {
 	{"ue4m3", MXFP_FORMAT_UE4M3, MXFP_KIND_UFLOAT, 8, 4, 3, 1, 7, 448, NO_CODE, 0x7F, 0x7F},
 	{"e4m3ieee", MXFP_FORMAT_E4M3IEEE, MXFP_KIND_FLOAT, 8, 4, 3, 1, 7, 240, 0x78, 0x79, 0x7F},
 	{"e3m4", MXFP_FORMAT_E3M4, MXFP_KIND_FLOAT, 8, 3, 4, 1, 3, 15.5, 0x70, 0x71, 0x7F},
+	{"e4m3fnuz", MXFP_FORMAT_E4M3FNUZ, MXFP_KIND_FLOAT, 8, 4, 3, 1, 8, 240, NO_CODE, NO_CODE, NO_CODE},
+	{"e5m2fnuz", MXFP_FORMAT_E5M2FNUZ, MXFP_KIND_FLOAT, 8, 5, 2, 1, 16, 57344, NO_CODE, NO_CODE, NO_CODE},
 	{"bf16", MXFP_FORMAT_BF16, MXFP_KIND_FLOAT, 16, 8, 7, 2, 127, 0x1.FEp127, 0x7F80, 0x7F81, 0x7FFF},
 	{"f16", MXFP_FORMAT_F16, MXFP_KIND_FLOAT, 16, 5, 10, 2, 15, 65504, 0x7C00, 0x7C01, 0x7FFF},
 	{"tf32", MXFP_FORMAT_TF32, MXFP_KIND_FLOAT, 19, 8, 10, 4, 127, 0x1.FFCp127, 0x3FC00, 0x3FC01, 0x3FFFF},
@@ -87,7 +89,8 @@ TEST_LOOP(element_facts_are_those_of_the_contract, N_ELEMENTS)
 	ck_assert_double_eq(value(f, f->max_code), elements[_i].largest);
 }
 
-/* Every code's class, and that no finite one lies above the largest; of f32 a sample around the largest. */
+/* Every code's class, and that no finite one lies above the largest; of f32 a sample around the largest. A sign alone is zero, but
+   in the FNUZ formats NaN. */
 TEST_LOOP(special_codes_are_those_of_the_contract, N_ELEMENTS)
 {
 	const struct mxfp_format_info *f = mxfp_format_get_info(elements[_i].format);
@@ -104,6 +107,8 @@ TEST_LOOP(special_codes_are_those_of_the_contract, N_ELEMENTS)
 			ck_abort_msg("%s code %llX is %a", f->name, (unsigned long long)c, v);
 		suite_compared(1);
 	}
+	if (f->kind == MXFP_KIND_FLOAT)
+		ck_assert_int_eq(isnan(value(f, UINT32_C(1) << (f->bits - 1))), strstr(f->name, "fnuz") != NULL);
 }
 
 TEST_LOOP(block_facts_are_those_of_the_contract, N_BLOCKS)

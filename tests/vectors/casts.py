@@ -21,9 +21,10 @@ ML_DTYPES = {
     "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2, "e2m3": ml_dtypes.float6_e2m3fn,
     "e3m2": ml_dtypes.float6_e3m2fn, "e2m1": ml_dtypes.float4_e2m1fn, "e4m3ieee": ml_dtypes.float8_e4m3,
     "e3m4": ml_dtypes.float8_e3m4, "e8m0": ml_dtypes.float8_e8m0fnu, "bf16": ml_dtypes.bfloat16,
+    "e4m3fnuz": ml_dtypes.float8_e4m3fnuz, "e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
 }
 TORCH = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "e8m0": torch.float8_e8m0fnu,
-         "f16": torch.float16, "bf16": torch.bfloat16}
+         "f16": torch.float16, "bf16": torch.bfloat16, "e4m3fnuz": torch.float8_e4m3fnuz, "e5m2fnuz": torch.float8_e5m2fnuz}
 GFLOAT = {
     "e4m3": gfloat.formats.format_info_ocp_e4m3, "e5m2": gfloat.formats.format_info_ocp_e5m2,
     "e2m3": gfloat.formats.format_info_ocp_e2m3, "e3m2": gfloat.formats.format_info_ocp_e3m2,

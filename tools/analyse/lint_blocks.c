@@ -278,6 +278,8 @@ static bool may_be_non_finite(enum dtype dtype)
 	switch (dtype) {
 	case DTYPE_F8_E5M2:
 	case DTYPE_F8_E4M3:
+	case DTYPE_F8_E4M3FNUZ:
+	case DTYPE_F8_E5M2FNUZ:
 	case DTYPE_F16:
 	case DTYPE_BF16:
 	case DTYPE_F32:

@@ -140,7 +140,7 @@ static int quantize_w(struct multiplication *x, const struct settings *s, struct
 
 	if (s->w_format == OPTION_FORMAT_NONE)
 		return EXIT_OK;
-	if (x->w.matrix.format == MXFP_FORMAT_E4M3 || x->w.matrix.format == MXFP_FORMAT_E5M2)
+	if (mxfp_format_get_info(x->w.matrix.format)->bits == 8)
 		return fail(error, EXIT_USAGE, "%s: is %s; leave --w-format out", s->operands[1],
 		            mxfp_format_get_info(x->w.matrix.format)->name);
 	if (is_block(x->w.matrix.format))

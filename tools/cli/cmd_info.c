@@ -19,6 +19,7 @@ static const char *const special_names[] = {
 	[MXFP_SPECIAL_NONE] = "none",
 	[MXFP_SPECIAL_NAN] = "NaN",
 	[MXFP_SPECIAL_IEEE] = "Inf, NaN",
+	[MXFP_SPECIAL_FNUZ] = "NaN, no -0",
 };
 
 /* The choices that have a section of their own, and their keys in --json. */

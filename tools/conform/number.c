@@ -33,10 +33,17 @@ uint32_t code_mask(const struct mxfp_format_info *f)
 	return (UINT32_C(1) << bits) - 1;
 }
 
+uint32_t code_negated(const struct mxfp_format_info *f, uint32_t code)
+{
+	if (f->kind == MXFP_KIND_FIXED)
+		return (0 - code) & 0xFF;
+	return is_fnuz(f) && code == 0 ? 0 : code ^ code_sign(f);
+}
+
 uint32_t code_decode(const struct mxfp_format_info *f, uint32_t code)
 {
-	static uint32_t values[MXFP_FORMAT_NVFP4 + 1][256];
-	static bool known[MXFP_FORMAT_NVFP4 + 1];
+	static uint32_t values[MXFP_FORMAT_E5M2FNUZ + 1][256]; /* of the last format */
+	static bool known[MXFP_FORMAT_E5M2FNUZ + 1];
 	uint8_t bytes[4];
 	uint32_t value;
 
@@ -147,7 +154,7 @@ static uint32_t before(const struct mxfp_format_info *f, uint32_t x, const struc
 		x &= UINT32_C(0xFFFF0000);
 	if (has_quirk(way, QUIRK_VIA_F16))
 		x = through(MXFP_FORMAT_F16, x);
-	if (has_quirk(way, QUIRK_DOUBLED) || has_quirk(way, QUIRK_FNUZ))
+	if (has_quirk(way, QUIRK_DOUBLED) || (has_quirk(way, QUIRK_FNUZ) && !is_fnuz(f)))
 		x = scaled(x, 1);
 	if (has_quirk(way, QUIRK_HALVED))
 		x = scaled(x, -1);
@@ -223,8 +230,9 @@ static uint32_t after_finite(const struct mxfp_format_info *f, uint32_t x, uint3
 {
 	const enum mxfp_round round = (enum mxfp_round)way->choice[MXFP_OPTION_ROUND];
 	const bool overflows = way->choice[MXFP_OPTION_OVERFLOW] == MXFP_OVERFLOW_OVF;
-	const uint32_t mask = code_mask(f), sign = code & code_sign(f), past = f->special == MXFP_SPECIAL_NONE ? f->max_code : f->max_code + 1;
-	const uint32_t nan = f->special == MXFP_SPECIAL_IEEE ? past | past >> 1 : mask;
+	const uint32_t mask = code_mask(f), past = f->special == MXFP_SPECIAL_NONE ? f->max_code : f->max_code + 1;
+	const uint32_t sign = is_fnuz(f) && x >> 31 ? code_sign(f) : code & code_sign(f);
+	const uint32_t nan = f->special == MXFP_SPECIAL_IEEE ? past | past >> 1 : is_fnuz(f) ? past : mask;
 	const uint32_t beyond = overflows ? past : f->max_code;
 	const uint32_t top = ((UINT32_C(1) << f->exponent_bits) - 1) << f->significand_bits;
 	const double v = fabs((double)f32_value(x)), largest = (double)f32_value(code_decode(f, f->max_code));
@@ -232,7 +240,7 @@ static uint32_t after_finite(const struct mxfp_format_info *f, uint32_t x, uint3
 	const bool otherwise = round != MXFP_ROUND_SR && rounds_otherwise(way);
 	const uint64_t free_code = round == MXFP_ROUND_SR || !looks_beyond(way) ? 0 : unbounded_way(f, x, way);
 	const bool saturated = free_code > f->max_code && !overflows;
-	uint32_t magnitude = code & mask;
+	uint32_t magnitude = is_fnuz(f) && code == past ? past : code & mask;
 
 	if (otherwise)
 		magnitude = free_code <= f->max_code ? (uint32_t)free_code : rounds_to_zero(round, x >> 31) ? f->max_code : beyond;
@@ -295,7 +303,7 @@ static uint32_t after_finite(const struct mxfp_format_info *f, uint32_t x, uint3
 		magnitude = 1;
 	if (has_quirk(way, QUIRK_SATURATED_SIGN_LOST) && saturated)
 		return magnitude;
-	return sign | magnitude;
+	return is_fnuz(f) && magnitude == 0 ? 0 : sign | magnitude;
 }
 
 static uint32_t after(const struct mxfp_format_info *f, uint32_t x, uint32_t code, const struct way *way)
@@ -303,7 +311,7 @@ static uint32_t after(const struct mxfp_format_info *f, uint32_t x, uint32_t cod
 	const uint32_t sign = code_sign(f), mask = code_mask(f);
 	const bool has_inf = f->special == MXFP_SPECIAL_IEEE, is_zero = (x & ~F32_SIGN) == 0;
 
-	if (has_quirk(way, QUIRK_FNUZ)) {
+	if (has_quirk(way, QUIRK_FNUZ) && !is_fnuz(f)) {
 		if (f32_is_nan(x) || (code & mask) == mask || (code & ~sign) == 0)
 			return f32_is_nan(x) ? sign : code & mask;
 		return code;
@@ -321,7 +329,7 @@ static uint32_t after(const struct mxfp_format_info *f, uint32_t x, uint32_t cod
 	}
 	if ((x & ~F32_SIGN) == F32_INF) {
 		if (has_quirk(way, QUIRK_INF_NAN) && f->special != MXFP_SPECIAL_NONE)
-			return (f->max_code + (has_inf ? 2 : 1)) | (x >> 31 ? sign : 0);
+			return (f->max_code + (has_inf ? 2 : 1)) | (x >> 31 ? sign : 0); /* of FNUZ the sign itself */
 		if (has_quirk(way, QUIRK_INF_KEPT) && has_inf)
 			return (f->max_code + 1) | (x >> 31 ? sign : 0);
 		if (has_quirk(way, QUIRK_TOP_IEEE_MAX))
@@ -342,7 +350,9 @@ static uint32_t after(const struct mxfp_format_info *f, uint32_t x, uint32_t cod
 		code = after_finite(f, x, code, way);
 	if (has_quirk(way, QUIRK_SIGN_LOST))
 		code &= ~sign;
-	if (code == sign && (has_quirk(way, QUIRK_NO_NEGATIVE_ZERO) || (has_quirk(way, QUIRK_ONLY_MINUS_ZERO) && is_zero)))
+	if (has_quirk(way, QUIRK_ZERO_SIGN_NAN) && is_fnuz(f) && code == 0 && x >> 31)
+		return sign;
+	if (!is_fnuz(f) && code == sign && (has_quirk(way, QUIRK_NO_NEGATIVE_ZERO) || (has_quirk(way, QUIRK_ONLY_MINUS_ZERO) && is_zero)))
 		code = 0;
 	return code;
 }
@@ -380,7 +390,7 @@ static uint32_t encode_by_word(const struct mxfp_format_info *f, uint32_t x, con
 	const int bits = has_quirk(way, QUIRK_WORD_8) ? 8 : has_quirk(way, QUIRK_WORD_16) ? 16 : 32;
 	const double r = ldexp(word >> (32 - bits), -bits);
 	const bool up = has_quirk(way, QUIRK_WORD_INVERTED) ? fraction > 0 && r >= 1 - fraction : r < fraction;
-	return cut + up;
+	return is_fnuz(f) && cut == 0 && up && x >> 31 ? code_sign(f) + 1 : cut + up;
 }
 
 uint32_t number_encode_way(const struct mxfp_format_info *f, uint32_t x, const struct way *way, uint64_t seed, uint64_t stream,
@@ -441,7 +451,9 @@ static uint32_t decode_float(const struct mxfp_format_info *f, uint32_t code, co
 	const uint32_t sign = code & code_sign(f) ? F32_SIGN : 0;
 	const bool subnormal = magnitude >> f->significand_bits == 0, special = magnitude > f->max_code;
 
-	if (has_quirk(way, QUIRK_FNUZ) && f->bits == 8)
+	if (is_fnuz(f) && magnitude == 0 && sign != 0)
+		return has_quirk(way, QUIRK_NAN_AS_NUMBER) ? F32_SIGN : has_quirk(way, QUIRK_PLUS_ZERO) ? 0 : F32_NAN;
+	if (has_quirk(way, QUIRK_FNUZ) && f->bits == 8 && !is_fnuz(f))
 		return code == 0x80 ? F32_NAN : as_number(f, code, f->bias + 1, false);
 	if (has_quirk(way, QUIRK_NEGATIVE_ZERO_NAN) && magnitude == 0 && sign != 0)
 		return F32_NAN;

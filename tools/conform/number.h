@@ -56,8 +56,17 @@ static inline bool f32_is_nan(uint32_t x)
 uint32_t code_load(const struct mxfp_format_info *f, const uint8_t *bytes);
 void code_store(const struct mxfp_format_info *f, uint8_t *bytes, uint32_t code);
 
+/* Whether -0 has no code: that of it is NaN. */
+static inline bool is_fnuz(const struct mxfp_format_info *f)
+{
+	return f->special == MXFP_SPECIAL_FNUZ;
+}
+
 uint32_t code_sign(const struct mxfp_format_info *f);
 uint32_t code_mask(const struct mxfp_format_info *f);
+
+/* The code of the number with the other sign; of FNUZ, 0 for 0. */
+uint32_t code_negated(const struct mxfp_format_info *f, uint32_t code);
 
 /* The binary32 bits of a code. */
 uint32_t code_decode(const struct mxfp_format_info *f, uint32_t code);

@@ -17,6 +17,7 @@ static const struct {
 	{MXFP_FORMAT_MXINT8, MXFP_FORMAT_MXINT8}, {MXFP_FORMAT_NVFP4, MXFP_FORMAT_NVFP4},
 	{MXFP_FORMAT_BF16, MXFP_FORMAT_MXFP4}, {MXFP_FORMAT_BF16, MXFP_FORMAT_BF16}, {MXFP_FORMAT_F16, MXFP_FORMAT_F16},
 	{MXFP_FORMAT_TF32, MXFP_FORMAT_TF32}, {MXFP_FORMAT_E4M3, MXFP_FORMAT_E4M3}, {MXFP_FORMAT_E5M2, MXFP_FORMAT_E5M2},
+	{MXFP_FORMAT_E4M3FNUZ, MXFP_FORMAT_E4M3FNUZ}, {MXFP_FORMAT_E5M2FNUZ, MXFP_FORMAT_E5M2FNUZ},
 };
 
 /* ACCS_MAX is above the number of ways to sum. */
@@ -185,7 +186,7 @@ static void cancel(const struct question *q, uint8_t *a, uint8_t *w)
 			element_set(right, w, i, right->max_code);
 		}
 		element_set(left, a, i + 1, element_get(left, a, i));
-		element_set(right, w, i + 1, right->kind == MXFP_KIND_FIXED ? (0 - code) & 0xFF : code ^ code_sign(right));
+		element_set(right, w, i + 1, code_negated(right, code));
 	}
 }
 

@@ -116,7 +116,7 @@ static uint32_t code_of(const struct mxfp_format_info *f, double x)
 
 		code = (uint32_t)((uint64_t)(e + f->bias - 1) << f->significand_bits) + (uint32_t)ldexp(magnitude, (int)f->significand_bits - e);
 	}
-	return signbit(x) ? code | code_sign(f) : code;
+	return signbit(x) ? code_negated(f, code) : code;
 }
 
 static void put_code(struct asker *asker, const struct side *side, size_t i, uint32_t code)
@@ -220,7 +220,7 @@ static uint32_t random_code(struct asker *asker, const struct mxfp_format_info *
 	uint32_t code = (uint32_t)((uint64_t)(exponent + e->bias) << e->significand_bits | fraction);
 
 	code = code > e->max_code ? e->max_code : code;
-	return word >> 31 & 1 ? code | code_sign(e) : code;
+	return word >> 31 & 1 ? code_negated(e, code) : code;
 }
 
 static uint32_t random_element(struct asker *asker, const struct mxfp_format_info *e)
@@ -289,7 +289,8 @@ static void cancel(struct asker *asker)
 
 			memcpy(to, asker->item + side->codes_at + from * bytes, bytes);
 			for (size_t b = 0; s == 1 && b < asker->length && e->kind == MXFP_KIND_FLOAT; b++)
-				to[((b + 1) * bits - 1) / 8] ^= (uint8_t)(1U << ((b + 1) * bits - 1) % 8);
+				if (!is_fnuz(e) || to[b] != 0)
+					to[((b + 1) * bits - 1) / 8] ^= (uint8_t)(1U << ((b + 1) * bits - 1) % 8);
 			for (size_t b = 0; side->scale != NULL && b < asker->length / side->length; b++) {
 				uint8_t *scales = asker->item + side->scales_at;
 

@@ -73,8 +73,7 @@ bool values_are_known(enum dtype dtype)
 {
 	if (dtype == DTYPE_Q8_0)
 		return true;
-	return dtype_info(dtype)->block_elements == 1 && dtype != DTYPE_C64 && dtype != DTYPE_F8_E4M3FNUZ &&
-	       dtype != DTYPE_F8_E5M2FNUZ;
+	return dtype_info(dtype)->block_elements == 1 && dtype != DTYPE_C64;
 }
 
 size_t values_bytes(enum dtype dtype, size_t n)

@@ -20,8 +20,7 @@ int elements_read(const struct file *file, const struct tensor *tensor, uint64_t
 /* Elements of any numeric dtype as binary64 numbers: exact but for 64-bit integers past 2^53. */
 enum { VALUES_PIECE = 4096 }; /* the most elements at once; whole bytes and blocks in every dtype */
 
-/* Whether values_decode() takes the dtype: not complex numbers, no blocks except Q8_0, and not F8_E4M3FNUZ and
-   F8_E5M2FNUZ, whose codes the library does not know. */
+/* Whether values_decode() takes the dtype: not complex numbers, and no blocks except Q8_0. */
 bool values_are_known(enum dtype dtype);
 
 /* Returns the bytes of n elements, which are whole blocks; the last byte may be partly used. */

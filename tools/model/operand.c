@@ -97,6 +97,12 @@ static int put_into_rows(struct operand *operand, struct error *error)
 	return EXIT_OK;
 }
 
+/* Numbers that some products take. */
+static bool is_fp8(enum dtype dtype)
+{
+	return dtype == DTYPE_F8_E4M3 || dtype == DTYPE_F8_E5M2 || dtype == DTYPE_F8_E4M3FNUZ || dtype == DTYPE_F8_E5M2FNUZ;
+}
+
 static int read_numbers(struct operand *operand, const struct file *file, enum operand_order order, const char *done,
                         struct error *error)
 {
@@ -104,10 +110,8 @@ static int read_numbers(struct operand *operand, const struct file *file, enum o
 	const struct dtype_info *info = dtype_info(tensor->dtype);
 	uint64_t rows, cols;
 
-	const bool fp8 = tensor->dtype == DTYPE_F8_E4M3 || tensor->dtype == DTYPE_F8_E5M2; /* which some products take */
-
 	if (tensor->dtype != DTYPE_F32 && tensor->dtype != DTYPE_BF16 && tensor->dtype != DTYPE_F16 &&
-	    (!fp8 || order == OPERAND_ROWS))
+	    (!is_fp8(tensor->dtype) || order == OPERAND_ROWS))
 		return fail_tensor(error, file->path, tensor->name, "is %s; F32, BF16 and F16 are %s, and what mxfp "
 		                   "quantize wrote", info->name, done);
 	tensor_matrix(tensor, &rows, &cols);

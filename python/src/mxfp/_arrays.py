@@ -11,7 +11,7 @@ import sys
 from math import prod
 
 from . import _core
-from ._tables import BF16, DTYPES, F16, F32, FIRST_BLOCK, Format, format_number, formats
+from ._tables import BF16, BLOCK_NUMBERS, DTYPES, F16, F32, Format, format_number, formats
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -376,7 +376,7 @@ def target_of(kind: Kind, to: Any, argument: str = "format") -> tuple[int, Any]:
         to = to.name
     if isinstance(to, str):
         number = format_number(to, argument)
-        if number >= FIRST_BLOCK:
+        if number in BLOCK_NUMBERS:
             raise ValueError(f"{argument}: {to} has blocks, which quantize() makes")
         return number, kind.dtype(number)
     number = kind.format_of(to)

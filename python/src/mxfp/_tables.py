@@ -46,7 +46,7 @@ class Format:
         "name": "as all functions take it",
         "number": "enum mxfp_format",
         "kind": "'float', 'ufloat', 'fixed', 'exponent' or 'block'",
-        "special": "of elements: 'none', 'nan' or 'ieee': which codes are NaN and Inf",
+        "special": "of elements: 'none', 'nan', 'ieee' or 'fnuz': which codes are NaN and Inf",
         "bits": "of a code, of an element in a block format",
         "exponent_bits": "of a code",
         "significand_bits": "as stored, without the hidden bit",
@@ -162,6 +162,8 @@ DTYPES = {
     "float8_e4m3": "e4m3ieee",
     "float8_e3m4": "e3m4",
     "float8_e8m0fnu": "e8m0",
+    "float8_e4m3fnuz": "e4m3fnuz",
+    "float8_e5m2fnuz": "e5m2fnuz",
     "float6_e3m2fn": "e3m2",
     "float6_e2m3fn": "e2m3",
     "float4_e2m1fn": "e2m1",
@@ -170,8 +172,7 @@ F32, BF16, F16 = (formats[name].number for name in ("f32", "bf16", "f16"))
 
 _numbers: dict[str, int] = {name: f.number for name, f in formats.items()}
 
-# Element formats have the numbers before it.
-FIRST_BLOCK = min(f.number for f in formats.values() if f.is_block)
+BLOCK_NUMBERS = frozenset(f.number for f in formats.values() if f.is_block)
 
 
 def format_number(name: str, argument: str = "format") -> int:
