@@ -613,10 +613,12 @@ static size_t n_made(const struct search *s, const struct set *set, size_t membe
 	return n;
 }
 
-/* Whether one of a set has a name: it makes enough answers, or was found before, or makes all that differ, more than a few of very
+/* Whether one of a set has a name: it makes enough answers, of all questions until now, or was found before, or makes all that differ, more than a few of very
    many, which other ways, that are not known, would make too. */
-static bool is_accepted(const struct search *s, const struct set *set, size_t member, const struct tally tallies[CLASSES_MAX], bool whole)
+static bool is_accepted(const struct search *s, const struct set *set, size_t member, const struct tally tallies[CLASSES_MAX], bool whole,
+                        struct seen *seen)
 {
+	const struct named *named = &s->ways->list[set->members[member]];
 	size_t made = 0;
 	bool special = false;
 
@@ -626,7 +628,9 @@ static bool is_accepted(const struct search *s, const struct set *set, size_t me
 		made += n;
 		special |= n > 0 && tallies[c].n_differ + tallies[c].others < MANY;
 	}
-	return made >= FEW || (made > 0 && s->ways->list[set->members[member]].is_seen) || (whole && special);
+	if (named->option < 0 && made > 0)
+		made = seen->made[named->quirk] += made;
+	return made >= FEW || (made > 0 && named->is_seen) || (whole && special);
 }
 
 /* Lists quirks that could be in a set in place of one of it. */
@@ -665,7 +669,7 @@ static void name_all(struct finding *findings, const struct search *s, const str
 		n_differ += tallies[c].n_differ;
 	const bool sure = is_sure(s, set, n_differ);
 	for (size_t m = 0; m < set->n; m++) {
-		accepted->is[m] = sure && is_accepted(s, set, m, tallies, whole);
+		accepted->is[m] = sure && is_accepted(s, set, m, tallies, whole, seen);
 		if (!accepted->is[m])
 			continue;
 		remember(seen, &s->ways->list[set->members[m]]);

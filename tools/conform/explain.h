@@ -32,10 +32,11 @@ struct asked {
 	enum matched matched;
 };
 
-/* The ways that were found in questions before, which are preferred. */
+/* The ways that were found in questions before, which are preferred; and how many answers quirks made that were too few. */
 struct seen {
 	bool quirks[N_QUIRKS];
 	uint64_t values[N_CHOICES]; /* bits */
+	size_t made[N_QUIRKS];
 };
 
 /* Fills in the classes that differ and returns how many; 0: all is equal. EXIT_MEMORY. */

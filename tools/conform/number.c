@@ -327,7 +327,8 @@ static uint32_t after(const struct mxfp_format_info *f, uint32_t x, uint32_t cod
 	}
 	if (sign == 0 && x >> 31 && has_quirk(way, QUIRK_NEGATIVE_ZERO_INF))
 		return 0;
-	if (f->kind == MXFP_KIND_FIXED && has_quirk(way, QUIRK_MINUS_128) && x >> 31 &&
+	if (f->kind == MXFP_KIND_FIXED && x >> 31 &&
+	    (has_quirk(way, QUIRK_MINUS_128) || (has_quirk(way, QUIRK_MINUS_128_FINITE) && x < (F32_SIGN | F32_INF))) &&
 	    to_integer(ldexp(fabs((double)f32_value(x)), 6), (enum mxfp_round)way->choice[MXFP_OPTION_ROUND], true) >= 128)
 		return 0x80;
 	if ((x & ~F32_SIGN) == F32_INF) {
@@ -387,16 +388,20 @@ static uint32_t encode_by_word(const struct mxfp_format_info *f, uint32_t x, con
 	const uint32_t cut = number_encode(f, x, MXFP_ROUND_RTZ, overflow_of(way));
 	const uint32_t code = cut & code_mask(f);
 
-	if (code >= f->max_code)
-		return cut;
-	const double low = (double)f32_value(code_decode(f, code)), high = (double)f32_value(code_decode(f, code + 1));
-	const double fraction = (fabs((double)f32_value(x)) - low) / (high - low);
+	const bool fixed = f->kind == MXFP_KIND_FIXED, overflows = overflow_of(way) == MXFP_OVERFLOW_OVF;
+	const double v = fabs((double)f32_value(x)), largest = (double)f32_value(code_decode(f, f->max_code));
+	const double step = ldexp(1, fixed ? -6 : f->emax - (int)f->significand_bits);
+	if (f->kind == MXFP_KIND_EXPONENT ? code >= f->max_code : v >= largest + (overflows ? step : 0))
+		return number_encode(f, x, MXFP_ROUND_RNE, overflow_of(way));
+	const double low = fixed ? floor(v * 64) / 64 : (double)f32_value(code_decode(f, code));
+	const double high = fixed ? low + step : v >= largest ? largest + step : (double)f32_value(code_decode(f, code + 1));
+	const double fraction = (v - low) / (high - low);
 	const int bits = has_quirk(way, QUIRK_WORD_8) ? 8 : has_quirk(way, QUIRK_WORD_16) ? 16 : 32;
 	if (has_quirk(way, QUIRK_WORD_NEGATIVE) && x >> 31)
 		word = ~word;
 	const double r = ldexp(word >> (32 - bits), -bits);
 	const bool up = has_quirk(way, QUIRK_WORD_INVERTED) ? fraction > 0 && r >= 1 - fraction : r < fraction;
-	return cut + up;
+	return fixed && x >> 31 ? (cut - up) & 0xFF : cut + up;
 }
 
 uint32_t number_encode_way(const struct mxfp_format_info *f, uint32_t x, const struct way *way, uint64_t seed, uint64_t stream,

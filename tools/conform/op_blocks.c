@@ -55,6 +55,11 @@ static int way_scale(const struct question *q, const struct way *way, uint32_t a
 	const struct mxfp_format_info *e = element_of(q);
 	const enum mxfp_rule chosen = (enum mxfp_rule)way->choice[MXFP_OPTION_RULE], rule = chosen == MXFP_RULE_MSE ? MXFP_RULE_FLOOR : chosen;
 
+	if (amax == F32_INF && has_quirk(way, QUIRK_INF_LARGE)) {
+		const int half = way_scale(q, way, UINT32_C(0x7F000000)); /* 2^127 */
+
+		return half < 254 ? half + 1 : half;
+	}
 	if (!scale_quirks(way) || amax > F32_INF)
 		return rule_scale(q->format, rule, amax);
 	if (has_quirk(way, QUIRK_FLUSH_SOURCE) && (amax & F32_INF) == 0)
@@ -356,7 +361,7 @@ static uint32_t see(const struct way *way, uint32_t x[BLOCK], bool *non_finite)
 		uint32_t m = x[i] & ~F32_SIGN;
 
 		if (m == F32_INF && has_quirk(way, QUIRK_INF_LARGE)) {
-			amax = F32_MAX;
+			amax = F32_INF;
 			continue;
 		}
 		if (m > F32_INF ? has_quirk(way, QUIRK_NAN_DROPPED) || has_quirk(way, QUIRK_INF_DROPPED) :

@@ -321,7 +321,7 @@ static uint32_t sum_blocks(const struct question *q, const struct mxfp_matrix *a
 			block = F32_NAN;
 		sum = add_once(sum, ldexp((double)f32_value(block), nvfp4 ? 0 : scales[0][i] + scales[1][i] - 254));
 	}
-	return f32_bits(sum);
+	return f32_bits(0 + sum); /* C is +0 */
 }
 
 /* Sums of decoded numbers in other ways, in the processor's arithmetic. */
@@ -352,7 +352,7 @@ static uint32_t sum_by_hand(const struct way *way, const float *a, const float *
 		for (size_t i = start; i < start + pass && i < k; i++) {
 			const size_t at = has_quirk(way, QUIRK_REVERSED) ? k - 1 - i : i;
 
-			sum = fmaf(a[at], w[at], sum);
+			sum = has_quirk(way, QUIRK_ROUNDED_PRODUCTS) ? sum + a[at] * w[at] : fmaf(a[at], w[at], sum);
 			if (has_quirk(way, QUIRK_FLUSH_SUM) && fabsf(sum) < FLT_MIN)
 				sum = copysignf(0, sum);
 			if (has_quirk(way, QUIRK_SUM_BF16)) {
