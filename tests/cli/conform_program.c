@@ -71,7 +71,7 @@ static double decode(const struct format *f, int code)
 		v = magnitude == 0x78 ? INFINITY : NAN;
 	else if (is("fnuz-nan") && code == 0x80 && f->max == 0x7E)
 		v = NAN;
-	else if (magnitude == f->max + 1 && f->has_inf && is("inf-number"))
+	else if (magnitude == f->max + 1 && f->has_inf && (is("inf-number") || (is("minus-inf-number") && sign)))
 		v = magnitude_of(f, magnitude);
 	else if (magnitude > f->max && !is("nan-480") && !is("inf-65536"))
 		v = f->has_inf && magnitude == f->max + 1 ? INFINITY : NAN;

@@ -168,6 +168,7 @@ bf16-no-nan	cast bf16 rne	bf16: NaN rounded as numbers are
 low-2-bits	cast f16 rne	the lowest 2 bits of binary32 are not looked at
 after-sign	cast e2m1 rne	numbers that round to the code after the largest
 inf-number	decode e5m2	codes of Inf decoded as numbers, those of NaN as NaN
+minus-inf-number	decode e5m2	the code of -Inf decoded as a number
 log2-float	scale mxint8 floor	log2 in binary32
 amax-bf16	mx mxfp8-e4m3 floor rne	the largest magnitude, not the numbers, rounded to bf16
 inf-large	mx mxfp4 floor rne	Inf quantized as a number of 2^128
@@ -189,7 +190,7 @@ top-250	scale mxfp4 floor	-
 truncates-below	cast e4m3 rne sat	-
 clips-wrong	mx mxfp4 floor rne	-
 END_OF_FAULTS
-[ $n -ge 93 ] || bad "only $n faults"
+[ $n -ge 94 ] || bad "only $n faults"
 
 # Scales at least 01 only where they would be below 00: said of both classes, also of the one of two blocks.
 exits 1 "answers differ" conform "$program scale-1-low" --only 'mx mxfp4 floor rne'

@@ -100,9 +100,9 @@ static int way_scale(const struct question *q, const struct way *way, uint32_t a
 
 		scale = log < -127 ? 0 : (int)log + 127;
 	}
-	if (has_quirk(way, QUIRK_LOG2_FLOAT) || has_quirk(way, QUIRK_LOG2_TOWARD_ZERO)) {
+	if (has_quirk(way, QUIRK_LOG2_FLOAT) || has_quirk(way, QUIRK_LOG2_NAN) || has_quirk(way, QUIRK_LOG2_TOWARD_ZERO)) {
 		const float v = f32_value(amax);
-		const double log = has_quirk(way, QUIRK_LOG2_FLOAT) ? (double)log2f(v) : log2((double)v);
+		const double log = has_quirk(way, QUIRK_LOG2_TOWARD_ZERO) ? log2((double)v) : (double)log2f(v);
 
 		scale = (int)(has_quirk(way, QUIRK_LOG2_TOWARD_ZERO) ? log : floor(log)) - e->emax + 127;
 		scale = scale < 0 ? 0 : scale > 254 && !has_quirk(way, QUIRK_LOG2_NAN) ? 254 : scale;

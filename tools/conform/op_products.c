@@ -366,14 +366,26 @@ static uint32_t sum_by_hand(const struct way *way, const float *a, const float *
 	return f32_bits(total);
 }
 
-static void decode_row(enum mxfp_format format, const struct mxfp_matrix *matrix, float *x)
+/* Whether codes of NaN or Inf are numbers. */
+static bool takes_codes(const struct way *way)
+{
+	return has_quirk(way, QUIRK_NAN_AS_NUMBER) || has_quirk(way, QUIRK_INF_AS_NUMBER) || has_quirk(way, QUIRK_MINUS_INF_NUMBER);
+}
+
+static void decode_row(enum mxfp_format format, const struct mxfp_matrix *matrix, const struct way *way, float *x)
 {
 	const struct mxfp_format_info *e = element_of(format);
 
 	if (is_blocks(format))
 		must_succeed(dense_dequantize(x, MXFP_FORMAT_F32, matrix, REFERENCE));
+	for (size_t i = 0; is_blocks(format) && e->bits == 8 && takes_codes(way) && i < matrix->cols; i++) {
+		const uint8_t scale = ((const uint8_t *)matrix->scales)[i / 32];
+
+		if (scale != 0xFF)
+			x[i] = ldexpf(f32_value(code_decode_way(e, ((const uint8_t *)matrix->data)[i], way)), scale - 127);
+	}
 	for (size_t i = 0; !is_blocks(format) && i < matrix->cols; i++)
-		x[i] = f32_value(code_decode(e, code_load(e, (const uint8_t *)matrix->data + i * e->storage_bytes)));
+		x[i] = f32_value(code_decode_way(e, code_load(e, (const uint8_t *)matrix->data + i * e->storage_bytes), way));
 }
 
 static void operands_of(const struct question *q, const uint8_t *item, struct mxfp_matrix *a, struct mxfp_matrix *w)
@@ -397,9 +409,10 @@ static uint32_t dot_sum(const struct question *q, const struct way *way, const u
 	uint8_t ones[K_MAX / 16];
 	struct mxfp_matrix a, w;
 	const unsigned pass = has_quirk(way, QUIRK_PASS_256) ? 256 : has_quirk(way, QUIRK_PASS_128) ? 128 : 0;
-	const struct aligned *machine = is_machine_quirk(way) ? machine_of(q, way->choice[MXFP_OPTION_ACC]) : NULL;
+	const bool codes = takes_codes(way);
+	const struct aligned *machine = codes || is_machine_quirk(way) ? machine_of(q, way->choice[MXFP_OPTION_ACC]) : NULL;
 	float x[2][K_MAX];
-	bool by_hand = machine != NULL;
+	bool by_hand = machine != NULL || (codes && way->choice[MXFP_OPTION_ACC] == MXFP_ACC_CHAIN);
 	uint32_t c;
 
 	operands_of(q, item, &a, &w);
@@ -417,8 +430,8 @@ static uint32_t dot_sum(const struct question *q, const struct way *way, const u
 	/* A number that is no answer, where these formats are not summed so. */
 	if (!by_hand)
 		return multiply(&c, &a, &w, way->choice[MXFP_OPTION_ACC], pass) ? c : UINT32_C(0xDEADBEEF);
-	decode_row(q->format, &a, x[0]);
-	decode_row(q->other, &w, x[1]);
+	decode_row(q->format, &a, way, x[0]);
+	decode_row(q->other, &w, way, x[1]);
 	if (machine != NULL) {
 		float sum = 0;
 
@@ -458,8 +471,8 @@ static const char *dot_class(const struct question *q, const uint8_t *in, const 
 	if ((c & F32_INF) == 0)
 		return (c & ~F32_SIGN) == 0 ? "zero" : "subnormal";
 	operands_of(q, in, &a, &w);
-	decode_row(q->format, &a, x[0]);
-	decode_row(q->other, &w, x[1]);
+	decode_row(q->format, &a, &q->way, x[0]);
+	decode_row(q->other, &w, &q->way, x[1]);
 	for (size_t i = 0; i < q->cols; i++)
 		largest = fmaxf(largest, fabsf(x[0][i] * x[1][i]));
 	return fabsf(f32_value(c)) < largest / 256 ? "what cancels" : "number";
