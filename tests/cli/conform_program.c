@@ -505,7 +505,7 @@ static long nvfp4(const uint8_t *in, long n)
 	if ((!te && strcmp(word("recipe"), "modelopt-0.45") != 0) || (!te && strcmp(round, "rne") != 0))
 		return -1;
 	for (long b = 0; b < n; b++) {
-		float amax = 0, S = 2688 / amax_t, g = amax_t / 2688;
+		float amax = 0, S = is("inverse-in-two") ? 448 * (6 / amax_t) : 2688 / amax_t, g = amax_t / 2688;
 		uint8_t codes[16] = {0};
 		bool odd = false;
 

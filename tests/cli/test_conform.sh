@@ -174,6 +174,7 @@ amax-bf16	mx mxfp8-e4m3 floor rne	the largest magnitude, not the numbers, rounde
 inf-large	mx mxfp4 floor rne	Inf quantized as a number of 2^128
 divides	nvfp4 te rne	elements divided by their scale, not multiplied
 block-scale-1	nvfp4 te rne	block scales at least 01
+inverse-in-two,divides	nvfp4 te rne	te: the inverse of the tensor scale as 448	elements div
 second-top	unpack 6	of four codes of 6 bits, the second loses its top bit
 rounded-products	dot mxfp8-e4m3 mxfp8-e4m3 chain	a chain of products that are rounded
 flushes-sums	dot mxfp4 mxfp4 chain	in a chain after each addition
@@ -190,7 +191,7 @@ top-250	scale mxfp4 floor	-
 truncates-below	cast e4m3 rne sat	-
 clips-wrong	mx mxfp4 floor rne	-
 END_OF_FAULTS
-[ $n -ge 94 ] || bad "only $n faults"
+[ $n -ge 95 ] || bad "only $n faults"
 
 # Scales at least 01 only where they would be below 00: said of both classes, also of the one of two blocks.
 exits 1 "answers differ" conform "$program scale-1-low" --only 'mx mxfp4 floor rne'

@@ -190,10 +190,21 @@ static uint8_t other_scale(const struct way *way, float block_amax, float g, boo
 	return scale;
 }
 
-/* What an element is rounded from, by recipe: divided by the scale sf and the tensor's g; by `ggml` as by torchao-1. */
-static float quotient(enum mxfp_recipe recipe, float x, float sf, float g, uint32_t amax, bool divided)
+/* The inverse of the tensor scale, of `te` and `4over6`. */
+static float inverse(enum mxfp_recipe recipe, uint32_t amax, const struct way *way)
 {
-	const float most = recipe == MXFP_RECIPE_4OVER6 ? 1536 : 2688, larger = amax == 0 ? 1 : most / f32_value(amax);
+	if (amax == 0)
+		return 1;
+	if (recipe == MXFP_RECIPE_TE && has_quirk(way, QUIRK_INVERSE_IN_TWO))
+		return 448 * (6 / f32_value(amax));
+	return (recipe == MXFP_RECIPE_4OVER6 ? 1536 : 2688) / f32_value(amax);
+}
+
+/* What an element is rounded from, by recipe: divided by the scale sf and the tensor's g; by `ggml` as by torchao-1. */
+static float quotient(enum mxfp_recipe recipe, float x, float sf, float g, uint32_t amax, const struct way *way)
+{
+	const bool divided = has_quirk(way, QUIRK_DIVIDED);
+	const float larger = inverse(recipe, amax, way);
 
 	switch (recipe) {
 	case MXFP_RECIPE_TE:
@@ -244,13 +255,15 @@ static void quantize_by_hand(const struct question *q, const struct way *way, co
 		return;
 	const bool has_g = has_tensor_scale((enum mxfp_recipe)way->choice[MXFP_OPTION_RECIPE]);
 	const float g = has_g ? blocks.tensor_scale : 1, six = block_amax / 6;
-	scale = way->has_scale ? way->scale : other_scale(way, block_amax, g, blocks.tensor_scale_divides, scale);
-	const float sf = f32_value(code_decode(ue4m3(), scale));
 	const uint32_t amax = has_quirk(way, QUIRK_NO_TENSOR_SCALE) ? 0 : q->parameter;
 	const enum mxfp_recipe recipe = (enum mxfp_recipe)way->choice[MXFP_OPTION_RECIPE];
+	if (recipe == MXFP_RECIPE_TE && has_quirk(way, QUIRK_INVERSE_IN_TWO))
+		scale = (uint8_t)number_encode(ue4m3(), f32_bits(block_amax * (inverse(recipe, amax, way) * (1.0F / 6))), MXFP_ROUND_RNE, MXFP_OVERFLOW_SAT);
+	scale = way->has_scale ? way->scale : other_scale(way, block_amax, g, blocks.tensor_scale_divides, scale);
+	const float sf = f32_value(code_decode(ue4m3(), scale));
 	for (int i = 0; i < BLOCK; i++) {
 		const float y = has_quirk(way, QUIRK_UNROUNDED_SCALE) ? f32_value(x[i]) / six :
-		                quotient(recipe, f32_value(x[i]), sf, g, amax, has_quirk(way, QUIRK_DIVIDED));
+		                quotient(recipe, f32_value(x[i]), sf, g, amax, way);
 
 		codes[i] = (uint8_t)number_encode_way(e2m1(), f32_bits(y), &element, 0, 0, 0);
 	}
