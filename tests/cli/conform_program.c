@@ -79,6 +79,8 @@ static double decode(const struct format *f, int code)
 		v = NAN;
 	else if (is_fnuz(f) && code == 0x80)
 		v = NAN;
+	else if (magnitude == f->max + 1 && f->has_inf && (is("inf-number") || (is("minus-inf-number") && sign)))
+		v = magnitude_of(f, magnitude);
 	else if (magnitude > f->max && !is("nan-480") && !is("inf-65536"))
 		v = f->has_inf && magnitude == f->max + 1 ? INFINITY : NAN;
 	return sign ? -v : v;
@@ -130,8 +132,8 @@ static int encode(const struct format *f, double x, const char *round, bool satu
 		if (fmod(v, 2 * ninth) >= ninth)
 			v -= ninth;
 	}
-	if (is("low-bit") && v > 0 && !isinf(v))
-		v -= fmod(v, ldexp(1, ilogb(v) - 22));
+	if ((is("low-bit") || is("low-2-bits")) && v > 0 && !isinf(v))
+		v -= fmod(v, ldexp(1, ilogb(v) - (is("low-bit") ? 22 : 21)));
 	if (is("sticky-lost") && v < ldexp(1, 1 - f->bias))
 		v -= fmod(v, ldexp(1, 1 - f->bias - 23));
 	if (is("hidden-lost") && v < ldexp(1, 1 - f->bias) && v >= DBL_MIN)
@@ -198,6 +200,8 @@ static int encode(const struct format *f, double x, const char *round, bool satu
 		code -= fmod(code, 2);
 	if (is("carry-sets-sign") && code == 1 << (bits_of(f) - 1))
 		return (int)code;
+	if (is("after-sign") && code == 1 << (bits_of(f) - 1))
+		return sign ^ (int)code;
 	if (is("carry-unchecked") && v < ldexp(1, f->emax + 1))
 		return sign ^ (int)code;
 	if (code > f->max) {
@@ -253,6 +257,12 @@ static int scale_of(const struct format *f, const char *rule, float amax)
 		s -= 2;
 	if (is("frexp") && ldexp(m, f->emax) == largest)
 		s++;
+	if (is("amax-cut")) {
+		const double unit = ldexp(1, ilogb((double)amax) - 7), cut = floor((double)amax / unit) * unit;
+
+		if (cut != (double)amax)
+			return scale_of(f, rule, (float)cut);
+	}
 	if (is("amax-bf16")) {
 		const char *saved = fault;
 
@@ -261,6 +271,8 @@ static int scale_of(const struct format *f, const char *rule, float amax)
 		s = scale_of(f, rule, isinf(rounded) ? FLT_MAX : rounded) - 127;
 		fault = saved;
 	}
+	if (is("log2-float"))
+		s = (int)floorf(log2f(amax)) - f->emax;
 	if (is("log2-cut"))
 		s = (int)log2((double)amax) - f->emax;
 	if (is("emax-1"))
@@ -297,6 +309,8 @@ static void unpack(uint8_t *codes, const uint8_t *bytes, int n, int bits)
 		codes[i] = 0;
 		for (int b = 0; b < bits; b++)
 			codes[i] |= (uint8_t)((bytes[(i * bits + b) / 8] >> (i * bits + b) % 8 & 1) << b);
+		if (is("second-top") && bits == 6 && i % 4 == 1)
+			codes[i] &= 0x1F;
 		if (is("split-halves") && bits == 4)
 			codes[i] = i < n / 2 ? bytes[i] & 15 : bytes[i - n / 2] >> 4;
 		if (is("signed-codes") && codes[i] >> (bits - 1))
@@ -350,9 +364,12 @@ static float number_bits(const char *key)
 
 static const struct format *element_of(const char *block)
 {
+	static const struct format int8 = {"int8", 1, 6, 0, 127, 0, false, false}; /* for the scale by floor alone */
+
 	return strcmp(block, "mxfp4") == 0 ? &formats[2] : strcmp(block, "mxfp8-e4m3") == 0 ? &formats[0] :
 	       strcmp(block, "mxfp8-e5m2") == 0 ? &formats[1] : strcmp(block, "mxfp6-e2m3") == 0 ? &formats[3] :
-	       strcmp(block, "mxfp6-e3m2") == 0 ? &formats[4] : NULL;
+	       strcmp(block, "mxfp6-e3m2") == 0 ? &formats[4] :
+	       strcmp(block, "mxint8") == 0 && is("log2-float") ? &int8 : NULL;
 }
 
 static uint8_t *out;
@@ -383,7 +400,7 @@ static long cast(const uint8_t *in, long n)
 		memcpy(&bits, in + 4 * i, 4);
 		if (bits_of(f) > 8) {
 			if (isnan(float_at(in + 4 * i))) /* the payload is kept */
-				code = (int)(bits >> 16 & 0x8000) | (f->max + 1) | 1 << (f->significand_bits - 1) | (int)((bits & 0x7FFFFF) >> (23 - f->significand_bits));
+				code = is("bf16-no-nan") && f->max == 0x7F7F ? (int)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16) : (int)(bits >> 16 & 0x8000) | (f->max + 1) | 1 << (f->significand_bits - 1) | (int)((bits & 0x7FFFFF) >> (23 - f->significand_bits));
 			out[2 * i] = (uint8_t)code;
 			out[2 * i + 1] = (uint8_t)(code >> 8);
 		} else {
@@ -436,7 +453,7 @@ static long mx(const uint8_t *in, long n)
 			uint32_t bits;
 
 			amax = x > amax && !(is("last-out") && i == 31) ? x : amax;
-			odd |= !isfinite(x);
+			odd |= is("inf-large") ? isnan(x) : !isfinite(x);
 			memcpy(&bits, &x, 4);
 			any |= bits;
 		}
@@ -446,7 +463,7 @@ static long mx(const uint8_t *in, long n)
 			amax = FLT_MAX;
 		if (is("nan-dropped") && isfinite(amax))
 			odd = false;
-		int s = odd ? 0xFF : scale_of(f, rule, amax);
+		int s = odd ? 0xFF : scale_of(f, rule, isinf(amax) ? 0x1p127F : amax) + isinf(amax);
 		int used = is("scale-late") ? before : s;
 		before = s != 0xFF ? s : before;
 		for (int i = 0; i < 32 && s != 0xFF; i++) {
@@ -500,11 +517,12 @@ static long nvfp4(const uint8_t *in, long n)
 	bool te = strcmp(word("recipe"), "te") == 0;
 	float amax_t = number_bits("amax_bits");
 	const struct format *e4m3 = &formats[0], *e2m1 = &formats[2];
+	const char *round = word("round");
 
-	if ((!te && strcmp(word("recipe"), "modelopt-0.45") != 0) || strcmp(word("round"), "rne") != 0)
+	if ((!te && strcmp(word("recipe"), "modelopt-0.45") != 0) || (!te && strcmp(round, "rne") != 0))
 		return -1;
 	for (long b = 0; b < n; b++) {
-		float amax = 0, S = 2688 / amax_t, g = amax_t / 2688;
+		float amax = 0, S = is("inverse-in-two") ? 448 * (6 / amax_t) : 2688 / amax_t, g = amax_t / 2688;
 		uint8_t codes[16] = {0};
 		bool odd = false;
 
@@ -518,6 +536,8 @@ static long nvfp4(const uint8_t *in, long n)
 		if (!te)
 			u = u == 0 ? 1 : u < 0x1p-9F ? 0x1p-9F : u;
 		int s = odd ? 0x7F : encode(e4m3, (double)u, "rne", true);
+		if (is("block-scale-1") && s == 0)
+			s = 1;
 		if (is("zero-scale-nan") && amax == 0)
 			s = 0x7F;
 		float sf = (float)decode(e4m3, s);
@@ -525,9 +545,11 @@ static long nvfp4(const uint8_t *in, long n)
 			float x = float_at(in + 64 * b + 4 * i), reciprocal = 1 / (sf * (1 / S));
 			float y = te ? x * (reciprocal > FLT_MAX ? FLT_MAX : reciprocal) : x / (sf * g);
 
+			if (te && is("divides"))
+				y = x / (sf * (1 / S));
 			if (!te && y == 0)
 				y = 0;
-			codes[i] = (uint8_t)(isnan(y) ? 0 : encode(e2m1, (double)y, "rne", true));
+			codes[i] = (uint8_t)(isnan(y) ? is("divides") ? 7 : 0 : encode(e2m1, (double)y, round, true));
 		}
 		pack(out + 8 * b, codes, 16, 4);
 		out[8 * n + b] = (uint8_t)s;
@@ -568,6 +590,43 @@ static long order(const uint8_t *in, long n, bool packs)
 	return packs ? n * bytes : 32 * n;
 }
 
+/* Hopper's f16: 16 products a step and the sum so far, aligned to 25 bits below the largest exponent, which is at least -133. */
+static long dot_f16(const uint8_t *in, long n)
+{
+	const struct format *f16 = &formats[5];
+	const int bits = is("fraction-24") ? 24 : 25, lowest = is("lowest-126") ? -126 : -133;
+	long k = number("k");
+
+	for (long i = 0; i < n; i++) {
+		float sum = 0;
+
+		for (long j = 0; j < k; j += 16) {
+			double x[17] = {(double)sum}, all = 0, plain = (double)sum;
+			int top = lowest;
+
+			for (int t = 1; t <= 16; t++) {
+				const uint8_t *a = in + 2 * (i * k + j + t - 1), *w = a + 2 * n * k;
+				double p = decode(f16, a[0] | a[1] << 8), q = decode(f16, w[0] | w[1] << 8);
+				int e = ilogb(p) < -14 ? -14 : ilogb(p), g = ilogb(q) < -14 ? -14 : ilogb(q);
+
+				x[t] = p * q;
+				plain += x[t];
+				e = is("normalized") ? ilogb(x[t]) : e + g;
+				top = isfinite(x[t]) && x[t] != 0 && e > top ? e : top;
+			}
+			if (sum != 0 && isfinite(sum) && ilogbf(sum) > top && !is("products-alone"))
+				top = ilogbf(sum) < -126 ? -126 : ilogbf(sum);
+			for (int t = 0; t <= 16; t++)
+				all += trunc(ldexp(x[t], bits - top));
+			int unit = all == 0 ? 0 : ilogb(all) - 23, least = -149 - top + bits;
+			unit = unit < least ? least : unit;
+			sum = !isfinite(plain) ? (float)plain : all == 0 ? 0 : (float)ldexp(trunc(ldexp(all, -unit)), unit + top - bits);
+		}
+		put_float(i, (double)sum);
+	}
+	return 4 * n;
+}
+
 /* Two MX operands, summed by the chain. */
 static long dot(const uint8_t *in, long n)
 {
@@ -575,6 +634,8 @@ static long dot(const uint8_t *in, long n)
 	long k = number("k"), bytes[2];
 	const uint8_t *codes[2], *scales[2];
 
+	if (strcmp(word("a"), "f16") == 0 && strcmp(word("w"), "f16") == 0 && strcmp(word("acc"), "hopper") == 0)
+		return dot_f16(in, n);
 	if (f[0] == NULL || f[1] == NULL || strcmp(word("acc"), "chain") != 0)
 		return -1;
 	for (int side = 0; side < 2; side++) {
@@ -595,12 +656,18 @@ static long dot(const uint8_t *in, long n)
 				unpack(block, codes[side] + i * bytes[side] + j / 32 * 4 * bits_of(f[side]), 32, bits_of(f[side]));
 				x[side] = s == 255 ? NAN : (float)ldexp(decode(f[side], block[j % 32]), s - 127);
 			}
-			sum = fmaf(x[0], x[1], sum);
+			volatile float product = x[0] * x[1];
+			product = is("drops-last") && j == k - 1 ? 0 : product;
+			sum = is("rounded-products") || is("drops-last") ? sum + product : fmaf(x[0], x[1], sum);
+			if (is("flushes-sums") && fabsf(sum) < FLT_MIN)
+				sum = copysignf(0, sum);
 			if ((j % 512 == 511 && !is("one-pass")) || j == k - 1) {
 				total += sum;
 				sum = 0;
 			}
 		}
+		if (is("flushes-results") && fabsf(total) < FLT_MIN)
+			total = 0;
 		put_float(i, (double)total);
 	}
 	return 4 * n;

@@ -12,8 +12,9 @@
 /* Items of a class that ways are tried on: those that differ, others, a third if items are blocks, and those that refuted a guess. */
 enum { DIFFERING = 96, EQUAL = 48, REFUTING = 16, ROUNDS = 3, SAMPLE = DIFFERING + EQUAL + ROUNDS * REFUTING };
 
-/* The most ways; items that are too few for a name; the score of an item that matches, and of a class. */
-enum { WAYS_MAX = 240, FEW = 8, MATCH = 1000, WHOLE = 1000000 };
+/* The most ways; items that are too few for a name, and so many that few of them say nothing; the score of an item that matches, and
+   of a class. */
+enum { WAYS_MAX = 240, FEW = 8, MANY = 512, MATCH = 1000, WHOLE = 1000000 };
 
 static const struct {
 	uint32_t operations;
@@ -475,24 +476,33 @@ static void add_text(char *text, size_t size, const char *more)
 	snprintf(text + used, size - used, "%s%s", used > 0 && text[used - 1] != ' ' ? "; and " : "", more);
 }
 
-/* Names those of a set that change answers of a class, and one more unless NULL; `how` is before them unless they explain it all. */
-static void name_set(struct finding *f, const struct search *s, const struct set *set, size_t c, const bool accepted[COMBINED_MAX],
+/* Which ways of a set have a name, and what else does the same. */
+struct accepted {
+	bool is[COMBINED_MAX];
+	const char *others[COMBINED_MAX][OTHERS_MAX];
+};
+
+/* Names those of a set that change answers of a class, "perhaps" those that have no name, and one more unless NULL; `how` is before
+   them unless they explain it all. */
+static void name_set(struct finding *f, const struct search *s, const struct set *set, size_t c, const struct accepted *accepted,
                      const char *how, const struct named *more)
 {
-	bool all = *how == '\0', touches[COMBINED_MAX];
+	const bool explains = *how == '\0';
 
-	for (size_t m = 0; m < set->n; m++) {
-		touches[m] = part_of(s, set, m, c).touches;
-		all &= !touches[m] || accepted[m];
-	}
 	snprintf(f->nearest, sizeof f->nearest, "%s", how);
 	for (size_t m = 0; m < set->n; m++) {
 		const char *text = s->ways->list[set->members[m]].text;
 
-		if (touches[m] && all)
+		if (!part_of(s, set, m, c).touches)
+			continue;
+		if (explains && accepted->is[m]) {
+			memcpy(f->others[f->n_ways], accepted->others[m], sizeof accepted->others[m]);
 			snprintf(f->ways[f->n_ways++], WAY_TEXT, "%s", text);
-		else if (touches[m])
-			add_text(f->nearest, sizeof f->nearest, text);
+			continue;
+		}
+		if (f->nearest[0] == '\0')
+			snprintf(f->nearest, sizeof f->nearest, "perhaps: ");
+		add_text(f->nearest, sizeof f->nearest, text);
 	}
 	if (more != NULL)
 		add_text(f->nearest, sizeof f->nearest, more->text);
@@ -517,8 +527,8 @@ static const char *say_nearly(const struct tally *t, char text[96])
 
 /* Names one way more that explains a class that a set does not, or what comes near; `among` are those that are tried, NULL: all.
    Returns the way if it gives the class, else the number of ways. */
-static size_t name_one(struct finding *f, const struct search *s, const struct set *set, size_t c, const bool accepted[COMBINED_MAX],
-                       const bool *among)
+static size_t name_one(struct finding *f, const struct search *s, const struct set *set, size_t c,
+                       const struct accepted *accepted, const bool *among)
 {
 	size_t best = s->ways->n;
 	uint64_t most = class_total(s, &set->way, c);
@@ -590,26 +600,81 @@ static bool is_sure(const struct search *s, const struct set *set, size_t n_diff
 	return n < 2 || s->ways->list[set->members[0]].is_seen;
 }
 
+/* How many answers of a class one of a set makes what the program's are, and the rest of it does not; FEW if it is as many or more. */
+static size_t n_made(const struct search *s, const struct set *set, size_t member, size_t c)
+{
+	const struct way rest = without(s, set, member);
+	size_t n = 0;
+
+	if (s->ways->list[set->members[member]].is_near)
+		return FEW;
+	for (size_t i = 0; i < s->a->n && n < FEW; i++)
+		n += s->classes->of[i] == c && s->classes->differs[i] && score(s->a, &set->way, i) == MATCH && score(s->a, &rest, i) < MATCH;
+	return n;
+}
+
+/* Whether one of a set has a name: it makes enough answers, of all questions until now, or was found before, or makes all that differ, more than a few of very
+   many, which other ways, that are not known, would make too. */
+static bool is_accepted(const struct search *s, const struct set *set, size_t member, const struct tally tallies[CLASSES_MAX], bool whole,
+                        struct seen *seen)
+{
+	const struct named *named = &s->ways->list[set->members[member]];
+	size_t made = 0;
+	bool special = false;
+
+	for (size_t c = 0; c < s->classes->n && made < FEW; c++) {
+		const size_t n = is_whole(&tallies[c]) ? n_made(s, set, member, c) : 0;
+
+		made += n;
+		special |= n > 0 && tallies[c].n_differ + tallies[c].others < MANY;
+	}
+	if (named->option < 0 && made > 0)
+		made = seen->made[named->quirk] += made;
+	return made >= FEW || (made > 0 && named->is_seen) || (whole && special);
+}
+
+/* Lists quirks that could be in a set in place of one of it. */
+static void find_others(const char *others[OTHERS_MAX], const struct search *s, const struct set *set, size_t member,
+                        const struct tally tallies[CLASSES_MAX])
+{
+	const uint64_t least = total(s, &set->way, 0);
+	size_t n = 0;
+
+	for (size_t w = 0; w < s->ways->n && n < OTHERS_MAX - 1; w++) {
+		const struct named *named = &s->ways->list[w];
+		struct way way = without(s, set, member);
+		struct tally same[CLASSES_MAX];
+		bool equal = named->option < 0 && w != set->members[member] && combine(&way, s->a->q, named) &&
+		             total(s, &way, least) >= least;
+
+		if (!equal)
+			continue;
+		tally_all(s, &way, same, false);
+		for (size_t c = 0; c < s->classes->n; c++)
+			equal &= same[c].given == tallies[c].given && same[c].broken == tallies[c].broken;
+		if (equal)
+			others[n++] = quirks[named->quirk].meaning;
+	}
+}
+
 /* Names ways by class. */
 static void name_all(struct finding *findings, const struct search *s, const struct set *set, const struct tally tallies[CLASSES_MAX],
                      bool whole, struct seen *seen)
 {
-	bool accepted[COMBINED_MAX] = {false}, said[WAYS_MAX + 1] = {false};
+	struct accepted names = {0}, *accepted = &names;
+	bool said[WAYS_MAX + 1] = {false};
 	size_t n_differ = 0;
 
 	for (size_t c = 0; c < s->classes->n; c++)
 		n_differ += tallies[c].n_differ;
 	const bool sure = is_sure(s, set, n_differ);
 	for (size_t m = 0; m < set->n; m++) {
-		const struct named *named = &s->ways->list[set->members[m]];
-		size_t n_given = 0;
-
-		for (size_t c = 0; c < s->classes->n; c++)
-			if (is_whole(&tallies[c]) && part_of(s, set, m, c).touches)
-				n_given += tallies[c].given;
-		accepted[m] = (whole && sure) || n_given >= FEW || (n_given > 0 && named->is_seen);
-		if (n_given > 0 && sure)
-			remember(seen, named);
+		accepted->is[m] = sure && is_accepted(s, set, m, tallies, whole, seen);
+		if (!accepted->is[m])
+			continue;
+		remember(seen, &s->ways->list[set->members[m]]);
+		if (!s->ways->list[set->members[m]].is_near)
+			find_others(accepted->others[m], s, set, m, tallies);
 	}
 	for (size_t c = 0; c < s->classes->n; c++) {
 		struct finding *f = &findings[c];
@@ -617,7 +682,7 @@ static void name_all(struct finding *findings, const struct search *s, const str
 		if (f->n_differ == 0)
 			continue;
 		if (is_whole(&tallies[c]))
-			name_set(f, s, set, c, accepted, sure ? "" : "perhaps: ", NULL);
+			name_set(f, s, set, c, accepted, "", NULL);
 		else if (f->n_differ >= FEW)
 			said[name_one(f, s, set, c, accepted, NULL)] = true;
 		if (set->wire >= 0 && is_whole(&tallies[c]) && f->n_ways < COMBINED_MAX)
@@ -736,8 +801,10 @@ static void name_parts(struct finding *f, const struct finding *scales, const st
 		const size_t used = strlen(f->nearest);
 
 		for (size_t i = 0; i < parts[p]->n_ways; i++)
-			if (!is_named(f, parts[p]->ways[i]))
+			if (!is_named(f, parts[p]->ways[i])) {
+				memcpy(f->others[f->n_ways], parts[p]->others[i], sizeof f->others[f->n_ways]);
 				snprintf(f->ways[f->n_ways++], WAY_TEXT, "%s", parts[p]->ways[i]);
+			}
 		if (parts[p]->n_differ > 0 && parts[p]->n_ways == 0)
 			snprintf(f->nearest + used, sizeof f->nearest - used, "%s: %.*s", p == 0 ? "scale bytes" : "codes", COMBINED_MAX * WAY_TEXT,
 			         parts[p]->nearest[0] != '\0' ? parts[p]->nearest : "nothing known");

@@ -6,8 +6,8 @@
 
 #include "conform/conform.h"
 
-/* The most classes of a question, ways that are combined, those that are named, and bytes of a way's text. */
-enum { CLASSES_MAX = 24, COMBINED_MAX = 6, NAMED_MAX = 2 * COMBINED_MAX, WAY_TEXT = 160 };
+/* The most classes of a question, ways that are combined, those that are named, others that do the same, and bytes of a way's text. */
+enum { CLASSES_MAX = 24, COMBINED_MAX = 6, NAMED_MAX = 2 * COMBINED_MAX, OTHERS_MAX = 6, WAY_TEXT = 160 };
 
 /* A class of input that differs. */
 struct finding {
@@ -15,6 +15,8 @@ struct finding {
 	size_t n, n_differ, first; /* items of the class, and the first that differs */
 	size_t n_ways;             /* which ways explain it, together, and are refuted in no other class */
 	char ways[NAMED_MAX][WAY_TEXT];
+	const char *others[NAMED_MAX][OTHERS_MAX]; /* quirks that in this question do what a way does, until NULL */
+	const char *agreed[NAMED_MAX];             /* print.c: which of them other questions have too, or NULL */
 	char nearest[NAMED_MAX * WAY_TEXT]; /* of what they leave: what explains this class only, what comes near, or "" */
 };
 
@@ -30,10 +32,11 @@ struct asked {
 	enum matched matched;
 };
 
-/* The ways that were found in questions before, which are preferred. */
+/* The ways that were found in questions before, which are preferred; and how many answers quirks made that were too few. */
 struct seen {
 	bool quirks[N_QUIRKS];
 	uint64_t values[N_CHOICES]; /* bits */
+	size_t made[N_QUIRKS];
 };
 
 /* Fills in the classes that differ and returns how many; 0: all is equal. EXIT_MEMORY. */

@@ -139,6 +139,8 @@ static uint32_t before(const struct mxfp_format_info *f, uint32_t x, const struc
 		x = cut_below(f, x, 1, false, rint);
 	if (has_quirk(way, QUIRK_LOW_1) && (x & F32_INF) != F32_INF)
 		x &= ~UINT32_C(1);
+	if (has_quirk(way, QUIRK_LOW_2) && (x & F32_INF) != F32_INF)
+		x &= ~UINT32_C(3);
 	if (has_quirk(way, QUIRK_LOW_8) && (x & F32_INF) != F32_INF)
 		x &= ~UINT32_C(0xFF);
 	if (has_quirk(way, QUIRK_NAN_HIGH) && (x & UINT32_C(0x7FFF0000)) == F32_INF)
@@ -222,7 +224,7 @@ static bool looks_beyond(const struct way *way)
 {
 	return rounds_otherwise(way) || has_quirk(way, QUIRK_TOP_IEEE_MAX) || has_quirk(way, QUIRK_TOP_IEEE_NAN) ||
 	       has_quirk(way, QUIRK_LARGEST_OVERFLOWS) || has_quirk(way, QUIRK_CARRY_OVERFLOWS) || has_quirk(way, QUIRK_WRAPS) ||
-	       has_quirk(way, QUIRK_CARRY_SIGN) || has_quirk(way, QUIRK_CARRY_SETS_SIGN) || has_quirk(way, QUIRK_SATURATED_SIGN_LOST);
+	       has_quirk(way, QUIRK_CARRY_SIGN) || has_quirk(way, QUIRK_AFTER_SIGN) || has_quirk(way, QUIRK_CARRY_SETS_SIGN) || has_quirk(way, QUIRK_SATURATED_SIGN_LOST);
 }
 
 /* What quirks make of the code of a finite number, not zero, of a format with exponent and significand. */
@@ -271,6 +273,8 @@ static uint32_t after_finite(const struct mxfp_format_info *f, uint32_t x, uint3
 	if (has_quirk(way, QUIRK_WRAPS) && free_code > f->max_code)
 		magnitude = (uint32_t)free_code & mask;
 	if (has_quirk(way, QUIRK_CARRY_SIGN) && free_code == code_sign(f) && v < ldexp(1, f->emax + 1))
+		return (uint32_t)free_code ^ sign;
+	if (has_quirk(way, QUIRK_AFTER_SIGN) && free_code == code_sign(f))
 		return (uint32_t)free_code ^ sign;
 	if (has_quirk(way, QUIRK_CARRY_SETS_SIGN) && free_code == code_sign(f) && v < ldexp(1, f->emax + 1))
 		return code_sign(f);
@@ -325,8 +329,16 @@ static uint32_t after(const struct mxfp_format_info *f, uint32_t x, uint32_t cod
 			return f->max_code | (has_quirk(way, QUIRK_NAN_MINUS_MAX) ? sign : 0);
 		if (has_quirk(way, QUIRK_NAN_PAYLOAD) && has_inf && (x & 0x7FFFFF) >> (23 - f->significand_bits) == 0)
 			return (f->max_code + 1) | (x >> 31 ? sign : 0);
+		if (has_quirk(way, QUIRK_NAN_ROUNDED) && f->format == MXFP_FORMAT_BF16)
+			return (x + 0x7FFF + (x >> 16 & 1)) >> 16;
 		return has_quirk(way, QUIRK_NAN_INF) && has_inf ? (f->max_code + 1) | (x >> 31 ? sign : 0) : code;
 	}
+	if (sign == 0 && x >> 31 && has_quirk(way, QUIRK_NEGATIVE_ZERO_INF))
+		return 0;
+	if (f->kind == MXFP_KIND_FIXED && x >> 31 &&
+	    (has_quirk(way, QUIRK_MINUS_128) || (has_quirk(way, QUIRK_MINUS_128_FINITE) && x < (F32_SIGN | F32_INF))) &&
+	    to_integer(ldexp(fabs((double)f32_value(x)), 6), (enum mxfp_round)way->choice[MXFP_OPTION_ROUND], true) >= 128)
+		return 0x80;
 	if ((x & ~F32_SIGN) == F32_INF) {
 		if (has_quirk(way, QUIRK_INF_NAN) && f->special != MXFP_SPECIAL_NONE)
 			return (f->max_code + (has_inf ? 2 : 1)) | (x >> 31 ? sign : 0); /* of FNUZ the sign itself */
@@ -346,13 +358,16 @@ static uint32_t after(const struct mxfp_format_info *f, uint32_t x, uint32_t cod
 	}
 	if (sign == 0 && x >> 31 && has_quirk(way, QUIRK_NEGATIVE_ZERO_CODE))
 		return 0;
+	/* A code that runs into the sign is none of what rounds to zero. */
+	const bool runs = (has_quirk(way, QUIRK_CARRY_SIGN) || has_quirk(way, QUIRK_AFTER_SIGN)) && (code & mask) != 0;
 	if (!is_zero && (f->kind == MXFP_KIND_FLOAT || f->kind == MXFP_KIND_UFLOAT) && (sign != 0 || !(x >> 31)))
 		code = after_finite(f, x, code, way);
 	if (has_quirk(way, QUIRK_SIGN_LOST))
 		code &= ~sign;
 	if (has_quirk(way, QUIRK_ZERO_SIGN_NAN) && is_fnuz(f) && code == 0 && x >> 31)
 		return sign;
-	if (!is_fnuz(f) && code == sign && (has_quirk(way, QUIRK_NO_NEGATIVE_ZERO) || (has_quirk(way, QUIRK_ONLY_MINUS_ZERO) && is_zero)))
+	if (!is_fnuz(f) && code == sign && !runs &&
+	    (has_quirk(way, QUIRK_NO_NEGATIVE_ZERO) || (has_quirk(way, QUIRK_ONLY_MINUS_ZERO) && is_zero)))
 		code = 0;
 	return code;
 }
@@ -374,7 +389,8 @@ static enum mxfp_overflow overflow_of(const struct way *way)
 
 static bool other_words(const struct way *way)
 {
-	return has_quirk(way, QUIRK_WORD_8) || has_quirk(way, QUIRK_WORD_16) || has_quirk(way, QUIRK_WORD_INVERTED);
+	return has_quirk(way, QUIRK_WORD_8) || has_quirk(way, QUIRK_WORD_16) || has_quirk(way, QUIRK_WORD_INVERTED) ||
+	       has_quirk(way, QUIRK_WORD_NEGATIVE);
 }
 
 /* sr by other comparisons with the word. */
@@ -383,14 +399,24 @@ static uint32_t encode_by_word(const struct mxfp_format_info *f, uint32_t x, con
 	const uint32_t cut = number_encode(f, x, MXFP_ROUND_RTZ, overflow_of(way));
 	const uint32_t code = cut & code_mask(f);
 
-	if (code >= f->max_code)
-		return cut;
-	const double low = (double)f32_value(code_decode(f, code)), high = (double)f32_value(code_decode(f, code + 1));
-	const double fraction = (fabs((double)f32_value(x)) - low) / (high - low);
+	const bool fixed = f->kind == MXFP_KIND_FIXED, overflows = overflow_of(way) == MXFP_OVERFLOW_OVF;
+	const double v = fabs((double)f32_value(x)), largest = (double)f32_value(code_decode(f, f->max_code));
+	const double step = ldexp(1, fixed ? -6 : f->emax - (int)f->significand_bits);
+	if (f->kind == MXFP_KIND_EXPONENT ? code >= f->max_code : v >= largest + (overflows ? step : 0))
+		return number_encode(f, x, MXFP_ROUND_RNE, overflow_of(way));
+	const double low = fixed ? floor(v * 64) / 64 : (double)f32_value(code_decode(f, code));
+	const double high = fixed ? low + step : v >= largest ? largest + step : (double)f32_value(code_decode(f, code + 1));
+	const double fraction = (v - low) / (high - low);
 	const int bits = has_quirk(way, QUIRK_WORD_8) ? 8 : has_quirk(way, QUIRK_WORD_16) ? 16 : 32;
+	if (has_quirk(way, QUIRK_WORD_NEGATIVE) && x >> 31)
+		word = ~word;
 	const double r = ldexp(word >> (32 - bits), -bits);
 	const bool up = has_quirk(way, QUIRK_WORD_INVERTED) ? fraction > 0 && r >= 1 - fraction : r < fraction;
-	return is_fnuz(f) && cut == 0 && up && x >> 31 ? code_sign(f) + 1 : cut + up;
+	if (is_fnuz(f) && up && code == f->max_code)
+		return code_sign(f);
+	if (is_fnuz(f) && up && code == 0 && x >> 31)
+		return code_sign(f) + 1;
+	return fixed && x >> 31 ? (cut - up) & 0xFF : cut + up;
 }
 
 uint32_t number_encode_way(const struct mxfp_format_info *f, uint32_t x, const struct way *way, uint64_t seed, uint64_t stream,
@@ -458,6 +484,8 @@ static uint32_t decode_float(const struct mxfp_format_info *f, uint32_t code, co
 	if (has_quirk(way, QUIRK_NEGATIVE_ZERO_NAN) && magnitude == 0 && sign != 0)
 		return F32_NAN;
 	if (has_quirk(way, QUIRK_NAN_AS_NUMBER) && special)
+		return as_number(f, code, f->bias, false);
+	if ((has_quirk(way, QUIRK_INF_AS_NUMBER) || (has_quirk(way, QUIRK_MINUS_INF_NUMBER) && sign != 0)) && f->special == MXFP_SPECIAL_IEEE && magnitude == f->max_code + UINT32_C(1))
 		return as_number(f, code, f->bias, false);
 	if (has_quirk(way, QUIRK_TOP_IEEE) && magnitude >> f->significand_bits == top)
 		return magnitude == top << f->significand_bits ? sign | F32_INF : F32_NAN;
@@ -665,6 +693,13 @@ static size_t place(size_t k, unsigned i, size_t n, unsigned bits, const struct 
 	return k * bits + i;
 }
 
+/* Whether bit i of code k, of 6 bits, is lost. */
+static bool is_lost(size_t k, unsigned i, unsigned bits, const struct way *way)
+{
+	return bits == 6 && ((has_quirk(way, QUIRK_SECOND_BYTE) && k * bits / 8 != (k * bits + i) / 8) ||
+	                     (has_quirk(way, QUIRK_SECOND_TOP) && k % 4 == 1 && i == bits - 1));
+}
+
 void codes_pack(uint8_t *bytes, const uint8_t *codes, size_t n, unsigned bits, const struct way *way)
 {
 	memset(bytes, 0, n * bits / 8);
@@ -672,7 +707,8 @@ void codes_pack(uint8_t *bytes, const uint8_t *codes, size_t n, unsigned bits, c
 		for (unsigned i = 0; i < bits; i++) {
 			const size_t bit = place(k, i, n, bits, way);
 
-			bytes[bit / 8] |= (uint8_t)((codes[k] >> i & 1) << bit % 8);
+			if (!is_lost(k, i, bits, way))
+				bytes[bit / 8] |= (uint8_t)((codes[k] >> i & 1) << bit % 8);
 		}
 	for (size_t i = 0; has_quirk(way, QUIRK_NIBBLE_SIGN) && bits == 4 && i < n / 2; i++)
 		bytes[i] |= bytes[i] & 8 ? 0xF0 : 0;
@@ -685,7 +721,8 @@ void codes_unpack(uint8_t *codes, const uint8_t *bytes, size_t n, unsigned bits,
 		for (unsigned i = 0; i < bits; i++) {
 			const size_t bit = place(k, i, n, bits, way);
 
-			codes[k] |= (uint8_t)((bytes[bit / 8] >> bit % 8 & 1) << i);
+			if (!is_lost(k, i, bits, way))
+				codes[k] |= (uint8_t)((bytes[bit / 8] >> bit % 8 & 1) << i);
 		}
 		if (has_quirk(way, QUIRK_CODE_SIGN) && codes[k] >> (bits - 1))
 			codes[k] |= (uint8_t)(0xFF << bits);

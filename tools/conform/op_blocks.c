@@ -35,7 +35,7 @@ static bool is_exact(const struct mxfp_format_info *e, uint32_t amax)
 
 static bool scale_quirks(const struct way *way)
 {
-	for (int quirk = QUIRK_QUOTIENT_FLOOR; quirk <= QUIRK_ZERO_BLOCK_NAN; quirk++)
+	for (int quirk = QUIRK_AMAX_BF16; quirk <= QUIRK_ZERO_BLOCK_NAN; quirk++)
 		if (has_quirk(way, (enum quirk)quirk))
 			return true;
 	return has_quirk(way, QUIRK_FLUSH_SOURCE) || has_quirk(way, QUIRK_VIA_BF16) || has_quirk(way, QUIRK_VIA_BF16_CUT);
@@ -55,17 +55,27 @@ static int way_scale(const struct question *q, const struct way *way, uint32_t a
 	const struct mxfp_format_info *e = element_of(q);
 	const enum mxfp_rule chosen = (enum mxfp_rule)way->choice[MXFP_OPTION_RULE], rule = chosen == MXFP_RULE_MSE ? MXFP_RULE_FLOOR : chosen;
 
+	if (amax == F32_INF && has_quirk(way, QUIRK_INF_LARGE)) {
+		const int half = way_scale(q, way, UINT32_C(0x7F000000)); /* 2^127 */
+
+		return half < 254 ? half + 1 : half;
+	}
 	if (!scale_quirks(way) || amax > F32_INF)
 		return rule_scale(q->format, rule, amax);
 	if (has_quirk(way, QUIRK_FLUSH_SOURCE) && (amax & F32_INF) == 0)
 		amax = 0;
-	if (has_quirk(way, QUIRK_VIA_BF16)) {
+	if (has_quirk(way, QUIRK_VIA_BF16) || has_quirk(way, QUIRK_AMAX_BF16)) {
 		const struct mxfp_format_info *bf16 = mxfp_format_get_info(MXFP_FORMAT_BF16);
 
 		amax = code_decode(bf16, number_encode(bf16, amax, MXFP_ROUND_RNE, MXFP_OVERFLOW_SAT));
 	}
-	if (has_quirk(way, QUIRK_VIA_BF16_CUT))
+	if (has_quirk(way, QUIRK_VIA_BF16_CUT) || has_quirk(way, QUIRK_AMAX_BF16_CUT))
 		amax &= UINT32_C(0xFFFF0000);
+	if (has_quirk(way, QUIRK_AMAX_CUT_8) && amax != 0 && amax < F32_INF) {
+		const int unit = ilogbf(f32_value(amax)) - 7;
+
+		amax = f32_bits(ldexpf(truncf(ldexpf(f32_value(amax), -unit)), unit));
+	}
 	if (amax == F32_INF)
 		amax = F32_MAX;
 	if (has_quirk(way, QUIRK_FIELD_WRAPS))
@@ -90,12 +100,12 @@ static int way_scale(const struct question *q, const struct way *way, uint32_t a
 
 		scale = log < -127 ? 0 : (int)log + 127;
 	}
-	if (has_quirk(way, QUIRK_LOG2_FLOAT) || has_quirk(way, QUIRK_LOG2_TOWARD_ZERO)) {
+	if (has_quirk(way, QUIRK_LOG2_FLOAT) || has_quirk(way, QUIRK_LOG2_NAN) || has_quirk(way, QUIRK_LOG2_TOWARD_ZERO)) {
 		const float v = f32_value(amax);
-		const double log = has_quirk(way, QUIRK_LOG2_FLOAT) ? (double)log2f(v) : log2((double)v);
+		const double log = has_quirk(way, QUIRK_LOG2_TOWARD_ZERO) ? log2((double)v) : (double)log2f(v);
 
 		scale = (int)(has_quirk(way, QUIRK_LOG2_TOWARD_ZERO) ? log : floor(log)) - e->emax + 127;
-		scale = scale < 0 ? 0 : scale;
+		scale = scale < 0 ? 0 : scale > 254 && !has_quirk(way, QUIRK_LOG2_NAN) ? 254 : scale;
 	}
 	if (has_quirk(way, QUIRK_SCALE_WRAPS) || has_quirk(way, QUIRK_SCALE_WRAPS_LATE))
 		scale = free_scale(q->format, rule, amax);
@@ -350,6 +360,10 @@ static uint32_t see(const struct way *way, uint32_t x[BLOCK], bool *non_finite)
 	for (int i = 0; i < BLOCK; i++) {
 		uint32_t m = x[i] & ~F32_SIGN;
 
+		if (m == F32_INF && has_quirk(way, QUIRK_INF_LARGE)) {
+			amax = F32_INF;
+			continue;
+		}
 		if (m > F32_INF ? has_quirk(way, QUIRK_NAN_DROPPED) || has_quirk(way, QUIRK_INF_DROPPED) :
 		                  m == F32_INF && has_quirk(way, QUIRK_INF_DROPPED))
 			x[i] = m = 0;

@@ -183,25 +183,38 @@ static uint8_t other_scale(const struct way *way, float block_amax, float g, boo
 		return (uint8_t)number_encode(ue4m3(), f32_bits(u), MXFP_ROUND_RTZ, MXFP_OVERFLOW_SAT);
 	if (has_quirk(way, QUIRK_BLOCK_SCALE_UP))
 		return (uint8_t)number_encode(ue4m3(), f32_bits(u), MXFP_ROUND_RTP, MXFP_OVERFLOW_SAT);
+	if (has_quirk(way, QUIRK_BLOCK_SCALE_1) && scale < 1)
+		return 1;
 	if (has_quirk(way, QUIRK_BLOCK_SCALE_LEAST) && scale < 8)
 		return 8;
 	return scale;
 }
 
-/* What an element is rounded from, by recipe: divided by the scale sf and the tensor's g; by `ggml` as by torchao-1. */
-static float quotient(enum mxfp_recipe recipe, float x, float sf, float g, uint32_t amax)
+/* The inverse of the tensor scale, of `te` and `4over6`. */
+static float inverse(enum mxfp_recipe recipe, uint32_t amax, const struct way *way)
 {
-	const float most = recipe == MXFP_RECIPE_4OVER6 ? 1536 : 2688, larger = amax == 0 ? 1 : most / f32_value(amax);
+	if (amax == 0)
+		return 1;
+	if (recipe == MXFP_RECIPE_TE && has_quirk(way, QUIRK_INVERSE_IN_TWO))
+		return 448 * (6 / f32_value(amax));
+	return (recipe == MXFP_RECIPE_4OVER6 ? 1536 : 2688) / f32_value(amax);
+}
+
+/* What an element is rounded from, by recipe: divided by the scale sf and the tensor's g; by `ggml` as by torchao-1. */
+static float quotient(enum mxfp_recipe recipe, float x, float sf, float g, uint32_t amax, const struct way *way)
+{
+	const bool divided = has_quirk(way, QUIRK_DIVIDED);
+	const float larger = inverse(recipe, amax, way);
 
 	switch (recipe) {
 	case MXFP_RECIPE_TE:
 	case MXFP_RECIPE_4OVER6:
-		return x * fminf(1 / (sf * (1 / larger)), FLT_MAX);
+		return divided ? x / (sf * (1 / larger)) : x * fminf(1 / (sf * (1 / larger)), FLT_MAX);
 	case MXFP_RECIPE_TORCHAO:
-		return x * ((1 / g) / sf);
+		return divided ? x / (g * sf) : x * ((1 / g) / sf);
 	case MXFP_RECIPE_TORCHAO_1:
 	case MXFP_RECIPE_GGML:
-		return x * (1 / sf);
+		return divided ? x / sf : x * (1 / sf);
 	case MXFP_RECIPE_COMPRESSED_TENSORS:
 	default: {
 		const float y = x / (recipe == MXFP_RECIPE_COMPRESSED_TENSORS ? sf / g : sf * g);
@@ -242,12 +255,15 @@ static void quantize_by_hand(const struct question *q, const struct way *way, co
 		return;
 	const bool has_g = has_tensor_scale((enum mxfp_recipe)way->choice[MXFP_OPTION_RECIPE]);
 	const float g = has_g ? blocks.tensor_scale : 1, six = block_amax / 6;
-	scale = way->has_scale ? way->scale : other_scale(way, block_amax, g, blocks.tensor_scale_divides, scale);
-	const float sf = f32_value(code_decode(ue4m3(), scale));
 	const uint32_t amax = has_quirk(way, QUIRK_NO_TENSOR_SCALE) ? 0 : q->parameter;
 	const enum mxfp_recipe recipe = (enum mxfp_recipe)way->choice[MXFP_OPTION_RECIPE];
+	if (recipe == MXFP_RECIPE_TE && has_quirk(way, QUIRK_INVERSE_IN_TWO))
+		scale = (uint8_t)number_encode(ue4m3(), f32_bits(block_amax * (inverse(recipe, amax, way) * (1.0F / 6))), MXFP_ROUND_RNE, MXFP_OVERFLOW_SAT);
+	scale = way->has_scale ? way->scale : other_scale(way, block_amax, g, blocks.tensor_scale_divides, scale);
+	const float sf = f32_value(code_decode(ue4m3(), scale));
 	for (int i = 0; i < BLOCK; i++) {
-		const float y = has_quirk(way, QUIRK_UNROUNDED_SCALE) ? f32_value(x[i]) / six : quotient(recipe, f32_value(x[i]), sf, g, amax);
+		const float y = has_quirk(way, QUIRK_UNROUNDED_SCALE) ? f32_value(x[i]) / six :
+		                quotient(recipe, f32_value(x[i]), sf, g, amax, way);
 
 		codes[i] = (uint8_t)number_encode_way(e2m1(), f32_bits(y), &element, 0, 0, 0);
 	}

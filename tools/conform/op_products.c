@@ -2,6 +2,7 @@
 /* Products of two rows, with each way of summing; structured sparsity. */
 #include "config.h"
 
+#include <float.h>
 #include <stdlib.h>
 
 #include "base/library.h"
@@ -208,6 +209,122 @@ static void dot_items(const struct question *q, struct items *items)
 	free(item);
 }
 
+/* Machines that align terms and cut the sum toward zero, of mma.def. */
+#define BIT(format) (UINT32_C(1) << MXFP_FORMAT_##format)
+static const struct aligned {
+	enum mxfp_acc acc;
+	uint32_t formats;
+	int k, term, fraction, lowest, bits;
+	bool nearest;
+} machines[] = {
+#define ALIGNED(acc, formats, k, group, term, fraction, lowest, result, nearest, addend, order, subnormal, nan) \
+	{MXFP_ACC_##acc, formats, k, term, fraction, lowest, result, nearest},
+#define FMA(acc, formats, k, lanes, addend, order, subnormal)
+#define MXFP_MMA_ALL 0
+#include "ref/mma.def"
+};
+
+static const struct aligned *machine_of(const struct question *q, int acc)
+{
+	for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
+		const struct aligned *m = &machines[i];
+
+		if (m->acc == (enum mxfp_acc)acc && (m->formats >> q->format & 1) != 0 && (m->formats >> q->other & 1) != 0 &&
+		    m->term == 1 && m->fraction > 0 && !m->nearest && !is_blocks(q->format) && !is_blocks(q->other))
+			return m;
+	}
+	return NULL;
+}
+
+/* The exponent of a number, of a subnormal that of the least normal. */
+static int exponent_of(double v, int least)
+{
+	const int exponent = ilogb(v);
+
+	return exponent < least ? least : exponent;
+}
+
+/* One instruction of a machine that is so and so. */
+static float sum_aligned(const struct question *q, const struct aligned *m, const struct way *way, const float *a, const float *w, float c)
+{
+	const int fraction = m->fraction + has_quirk(way, QUIRK_FRACTION_PLUS) - has_quirk(way, QUIRK_FRACTION_MINUS);
+	const int least_a = 1 - element_of(q->format)->bias, least_w = 1 - element_of(q->other)->bias;
+	int top = has_quirk(way, QUIRK_LOWEST_126) ? -126 : m->lowest;
+	double plain = (double)c, sum;
+
+	for (int i = 0; i < m->k; i++) {
+		const double product = (double)a[i] * (double)w[i];
+
+		plain += product;
+		if (product == 0 || !isfinite(product))
+			continue;
+		const int exponent = has_quirk(way, QUIRK_ALIGN_NORMALIZED) ? ilogb(product) :
+		                     exponent_of((double)a[i], least_a) + exponent_of((double)w[i], least_w);
+		top = exponent > top ? exponent : top;
+	}
+	if (!isfinite(plain))
+		return (float)plain;
+	if (c != 0 && !has_quirk(way, QUIRK_ALIGN_PRODUCTS) && exponent_of((double)c, -126) > top)
+		top = exponent_of((double)c, -126);
+	sum = trunc(ldexp((double)c, fraction - top));
+	for (int i = 0; i < m->k; i++)
+		sum += trunc(ldexp((double)a[i] * (double)w[i], fraction - top));
+	if (sum == 0)
+		return 0;
+	sum = ldexp(sum, top - fraction);
+	const int unit = exponent_of(sum, -126) - m->bits + 1;
+	return (float)ldexp(trunc(ldexp(sum, -unit)), unit);
+}
+
+static bool is_machine_quirk(const struct way *way)
+{
+	for (int quirk = QUIRK_FRACTION_MINUS; quirk <= QUIRK_ALIGN_NORMALIZED; quirk++)
+		if (has_quirk(way, (enum quirk)quirk))
+			return true;
+	return false;
+}
+
+/* fl32(p + t), of which the sum is rounded once: to odd, as binary64, and then. */
+static float add_once(float p, double t)
+{
+	double sum = (double)p + t, rest;
+	uint64_t bits;
+
+	if (!isfinite(sum))
+		return (float)sum;
+	const double back = sum - (double)p;
+	rest = ((double)p - (sum - back)) + (t - back);
+	memcpy(&bits, &sum, sizeof bits);
+	if (rest != 0 && (bits & 1) == 0)
+		sum = nextafter(sum, rest > 0 ? INFINITY : -INFINITY);
+	return (float)sum;
+}
+
+/* `exact` without passes: the sums of blocks, of which the scales of MX are left for then. */
+static uint32_t sum_blocks(const struct question *q, const struct mxfp_matrix *a, const struct mxfp_matrix *w)
+{
+	const uint8_t *scales[] = {a->scales, w->scales};
+	const bool nvfp4 = q->format == MXFP_FORMAT_NVFP4;
+	const size_t length = nvfp4 ? 16 : 32;
+	static const uint8_t one = 127;
+	float sum = 0;
+
+	for (size_t i = 0; i < q->cols / length; i++) {
+		const uint8_t *codes[] = {(const uint8_t *)a->data + i * length * element_of(q->format)->bits / 8,
+		                          (const uint8_t *)w->data + i * length * element_of(q->other)->bits / 8};
+		const struct mxfp_matrix left = operand(q->format, length, codes[0], nvfp4 ? scales[0] + i : &one);
+		const struct mxfp_matrix right = operand(q->other, length, codes[1], nvfp4 ? scales[1] + i : &one);
+		uint32_t block;
+
+		if (!multiply(&block, &left, &right, MXFP_ACC_EXACT, 0))
+			return UINT32_C(0xDEADBEEF);
+		if (!nvfp4 && (scales[0][i] == 0xFF || scales[1][i] == 0xFF))
+			block = F32_NAN;
+		sum = add_once(sum, ldexp((double)f32_value(block), nvfp4 ? 0 : scales[0][i] + scales[1][i] - 254));
+	}
+	return f32_bits(0 + sum); /* C is +0 */
+}
+
 /* Sums of decoded numbers in other ways, in the processor's arithmetic. */
 static uint32_t sum_by_hand(const struct way *way, const float *a, const float *w, size_t k, size_t whole)
 {
@@ -236,7 +353,9 @@ static uint32_t sum_by_hand(const struct way *way, const float *a, const float *
 		for (size_t i = start; i < start + pass && i < k; i++) {
 			const size_t at = has_quirk(way, QUIRK_REVERSED) ? k - 1 - i : i;
 
-			sum = fmaf(a[at], w[at], sum);
+			sum = has_quirk(way, QUIRK_ROUNDED_PRODUCTS) ? sum + a[at] * w[at] : fmaf(a[at], w[at], sum);
+			if (has_quirk(way, QUIRK_FLUSH_SUM) && fabsf(sum) < FLT_MIN)
+				sum = copysignf(0, sum);
 			if (has_quirk(way, QUIRK_SUM_BF16)) {
 				const struct mxfp_format_info *bf16 = mxfp_format_get_info(MXFP_FORMAT_BF16);
 
@@ -248,14 +367,26 @@ static uint32_t sum_by_hand(const struct way *way, const float *a, const float *
 	return f32_bits(total);
 }
 
-static void decode_row(enum mxfp_format format, const struct mxfp_matrix *matrix, float *x)
+/* Whether codes of NaN or Inf are numbers. */
+static bool takes_codes(const struct way *way)
+{
+	return has_quirk(way, QUIRK_NAN_AS_NUMBER) || has_quirk(way, QUIRK_INF_AS_NUMBER) || has_quirk(way, QUIRK_MINUS_INF_NUMBER);
+}
+
+static void decode_row(enum mxfp_format format, const struct mxfp_matrix *matrix, const struct way *way, float *x)
 {
 	const struct mxfp_format_info *e = element_of(format);
 
 	if (is_blocks(format))
 		must_succeed(dense_dequantize(x, MXFP_FORMAT_F32, matrix, REFERENCE));
+	for (size_t i = 0; is_blocks(format) && e->bits == 8 && takes_codes(way) && i < matrix->cols; i++) {
+		const uint8_t scale = ((const uint8_t *)matrix->scales)[i / 32];
+
+		if (scale != 0xFF)
+			x[i] = ldexpf(f32_value(code_decode_way(e, ((const uint8_t *)matrix->data)[i], way)), scale - 127);
+	}
 	for (size_t i = 0; !is_blocks(format) && i < matrix->cols; i++)
-		x[i] = f32_value(code_decode(e, code_load(e, (const uint8_t *)matrix->data + i * e->storage_bytes)));
+		x[i] = f32_value(code_decode_way(e, code_load(e, (const uint8_t *)matrix->data + i * e->storage_bytes), way));
 }
 
 static void operands_of(const struct question *q, const uint8_t *item, struct mxfp_matrix *a, struct mxfp_matrix *w)
@@ -274,13 +405,15 @@ bool dot_item(uint32_t *c, const struct question *q, const uint8_t *item, enum m
 	return multiply(c, &a, &w, acc, pass);
 }
 
-static void dot_one(const struct question *q, const struct way *way, const uint8_t *item, uint8_t *out)
+static uint32_t dot_sum(const struct question *q, const struct way *way, const uint8_t *item)
 {
 	uint8_t ones[K_MAX / 16];
 	struct mxfp_matrix a, w;
 	const unsigned pass = has_quirk(way, QUIRK_PASS_256) ? 256 : has_quirk(way, QUIRK_PASS_128) ? 128 : 0;
+	const bool codes = takes_codes(way);
+	const struct aligned *machine = codes || is_machine_quirk(way) ? machine_of(q, way->choice[MXFP_OPTION_ACC]) : NULL;
 	float x[2][K_MAX];
-	bool by_hand = false;
+	bool by_hand = machine != NULL || (codes && way->choice[MXFP_OPTION_ACC] == MXFP_ACC_CHAIN);
 	uint32_t c;
 
 	operands_of(q, item, &a, &w);
@@ -288,18 +421,37 @@ static void dot_one(const struct question *q, const struct way *way, const uint8
 		memset(ones, q->format == MXFP_FORMAT_NVFP4 ? 0x38 : 127, sizeof ones);
 		a.scales = w.scales = ones;
 	}
-	for (int quirk = QUIRK_ONE_PASS; quirk <= QUIRK_SUM_BF16; quirk++)
+	for (int quirk = QUIRK_FLUSH_SUM; quirk <= QUIRK_SUM_BF16; quirk++)
 		by_hand |= has_quirk(way, (enum quirk)quirk);
-	if (!by_hand) {
-		/* A number that is no answer, where these formats are not summed so. */
-		if (!multiply(&c, &a, &w, way->choice[MXFP_OPTION_ACC], pass))
-			c = UINT32_C(0xDEADBEEF);
-		store_f32(out, c);
-		return;
+	if (!by_hand && has_quirk(way, QUIRK_ONE_PASS)) {
+		if (way->choice[MXFP_OPTION_ACC] == MXFP_ACC_EXACT)
+			return sum_blocks(q, &a, &w);
+		by_hand = way->choice[MXFP_OPTION_ACC] == MXFP_ACC_CHAIN;
 	}
-	decode_row(q->format, &a, x[0]);
-	decode_row(q->other, &w, x[1]);
-	store_f32(out, sum_by_hand(way, x[0], x[1], q->cols, is_blocks(q->format) && is_blocks(q->other) ? PASS : PASS / 4));
+	/* A number that is no answer, where these formats are not summed so. */
+	if (!by_hand)
+		return multiply(&c, &a, &w, way->choice[MXFP_OPTION_ACC], pass) ? c : UINT32_C(0xDEADBEEF);
+	decode_row(q->format, &a, way, x[0]);
+	decode_row(q->other, &w, way, x[1]);
+	if (machine != NULL) {
+		float sum = 0;
+
+		for (size_t i = 0; i < q->cols; i += (size_t)machine->k)
+			sum = sum_aligned(q, machine, way, x[0] + i, x[1] + i, sum);
+		return f32_bits(sum);
+	}
+	return sum_by_hand(way, x[0], x[1], q->cols, is_blocks(q->format) && is_blocks(q->other) ? PASS : PASS / 4);
+}
+
+static void dot_one(const struct question *q, const struct way *way, const uint8_t *item, uint8_t *out)
+{
+	uint32_t c = dot_sum(q, way, item);
+
+	if ((c & F32_INF) == 0 && has_quirk(way, QUIRK_FLUSH_RESULT))
+		c &= F32_SIGN;
+	if ((c & F32_INF) == 0 && has_quirk(way, QUIRK_FLUSH_PLUS))
+		c = 0;
+	store_f32(out, c);
 }
 
 static void dot_answer(const struct question *q, const struct way *way, const uint8_t *in, const uint64_t *indices, size_t n, uint8_t *out)
@@ -320,8 +472,8 @@ static const char *dot_class(const struct question *q, const uint8_t *in, const 
 	if ((c & F32_INF) == 0)
 		return (c & ~F32_SIGN) == 0 ? "zero" : "subnormal";
 	operands_of(q, in, &a, &w);
-	decode_row(q->format, &a, x[0]);
-	decode_row(q->other, &w, x[1]);
+	decode_row(q->format, &a, &q->way, x[0]);
+	decode_row(q->other, &w, &q->way, x[1]);
 	for (size_t i = 0; i < q->cols; i++)
 		largest = fmaxf(largest, fabsf(x[0][i] * x[1][i]));
 	return fabsf(f32_value(c)) < largest / 256 ? "what cancels" : "number";

@@ -232,16 +232,71 @@ static size_t list_names(struct name names[NAMES_MAX], const struct outcomes *ou
 	return n;
 }
 
+/* In how many classes a way is named, or could be. */
+static size_t n_could(const struct outcomes *outcomes, const char *way)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < outcomes->n; i++)
+		for (size_t k = 0; k < outcomes->list[i].n_shown; k++) {
+			const struct finding *f = &outcomes->list[i].shown[k].finding;
+
+			for (size_t w = 0; w < f->n_ways; w++) {
+				bool could = strcmp(f->ways[w], way) == 0;
+
+				for (size_t o = 0; o < OTHERS_MAX && f->others[w][o] != NULL; o++)
+					could |= strcmp(f->others[w][o], way) == 0;
+				n += could;
+			}
+		}
+	return n;
+}
+
+/* Of ways that do the same in a question names the one that explains most classes of all questions. */
+static void agree(struct outcomes *outcomes)
+{
+	for (size_t i = 0; i < outcomes->n; i++)
+		for (size_t k = 0; k < outcomes->list[i].n_shown; k++) {
+			struct finding *f = &outcomes->list[i].shown[k].finding;
+
+			for (size_t w = 0; w < f->n_ways; w++) {
+				size_t most = f->others[w][0] != NULL ? n_could(outcomes, f->ways[w]) : 0;
+
+				for (size_t o = 0; o < OTHERS_MAX && f->others[w][o] != NULL; o++) {
+					const size_t n = n_could(outcomes, f->others[w][o]);
+
+					if (n > most)
+						f->agreed[w] = f->others[w][o];
+					most = n > most ? n : most;
+				}
+			}
+		}
+	for (size_t i = 0; i < outcomes->n; i++)
+		for (size_t k = 0; k < outcomes->list[i].n_shown; k++) {
+			struct finding *f = &outcomes->list[i].shown[k].finding;
+
+			for (size_t w = 0; w < f->n_ways; w++)
+				if (f->agreed[w] != NULL)
+					snprintf(f->ways[w], WAY_TEXT, "%s", f->agreed[w]);
+		}
+}
+
 /* Says how many classes that differ have no name, or for a part of their results alone. */
 static void print_unnamed(const struct outcomes *outcomes)
 {
-	size_t n = 0, n_unnamed = 0;
+	size_t n = 0, n_unnamed = 0, n_unnamed_sums = 0;
 
 	for (size_t i = 0; i < outcomes->n; i++)
-		for (size_t k = 0; k < outcomes->list[i].n_shown; k++, n++)
-			n_unnamed += !is_explained(&outcomes->list[i].shown[k].finding);
+		for (size_t k = 0; k < outcomes->list[i].n_shown; k++, n++) {
+			const bool unnamed = !is_explained(&outcomes->list[i].shown[k].finding);
+
+			n_unnamed += unnamed;
+			n_unnamed_sums += unnamed && outcomes->list[i].op == OP_DOT;
+		}
 	if (n_unnamed > 0)
 		printf("%zu of the %zu classes in the tables have no name, or one for a part alone.\n", n_unnamed, n);
+	if (n_unnamed_sums > 0)
+		printf("mxfp conform CMD --probe describes how products are summed: in what order, aligned and rounded how.\n");
 }
 
 static int print_text(const struct outcomes *outcomes, const char *name, const struct conform_options *options, struct error *error)
@@ -304,8 +359,9 @@ static int print_json(const struct outcomes *outcomes, const char *name, const s
 	                                     "questions", questions), error);
 }
 
-int outcomes_print(const struct outcomes *outcomes, const char *name, const struct conform_options *options, struct error *error)
+int outcomes_print(struct outcomes *outcomes, const char *name, const struct conform_options *options, struct error *error)
 {
+	agree(outcomes);
 	int code = options->json ? print_json(outcomes, name, options, error) : print_text(outcomes, name, options, error);
 
 	const struct totals totals = totals_of(outcomes, N_OPERATIONS);

@@ -32,6 +32,6 @@ void outcomes_free(struct outcomes *outcomes);
 int outcome_keep(struct outcome *outcome, const struct asked *asked, const struct finding *findings, size_t n, struct error *error);
 
 /* Prints everything. EXIT_CHECK if something differs; EXIT_MEMORY. */
-int outcomes_print(const struct outcomes *outcomes, const char *name, const struct conform_options *options, struct error *error);
+int outcomes_print(struct outcomes *outcomes, const char *name, const struct conform_options *options, struct error *error);
 
 #endif
