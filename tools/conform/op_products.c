@@ -296,7 +296,7 @@ static float add_once(float p, double t)
 	rest = ((double)p - (sum - back)) + (t - back);
 	memcpy(&bits, &sum, sizeof bits);
 	if (rest != 0 && (bits & 1) == 0)
-		sum = nextafter(sum, rest > 0 ? INFINITY : -INFINITY);
+		sum = nextafter(sum, rest > 0 ? (double)INFINITY : -(double)INFINITY);
 	return (float)sum;
 }
 
