@@ -173,9 +173,10 @@ static NOINLINE void words_expand(struct words_expanded *to, const struct mxfp_g
 	to->is_folded = least_scales(scales, blocks, least) && fold;
 	for (size_t v = 0; v < INT16_VECTORS; v++)
 		store(to->least + v * LANES, (vu32)((vf32)(least[v] << F32_SIGNIFICAND_BITS) * unit));
-	fp4_expand_scales(to->scales[0], scales, blocks);
+	float *const all = to->scales[0];
+	fp4_expand_scales(all, scales, blocks);
 	for (size_t i = 0; i < blocks * INT16_NR; i += LANES)
-		store(to->scales[0] + i, (vu32)((vf32)load(to->scales[0] + i) * unit));
+		store(all + i, (vu32)((vf32)load(all + i) * unit));
 	for (size_t b = 0; b < blocks; b++, scales += INT16_NR)
 #pragma GCC unroll 2
 		for (size_t v = 0; v < INT16_VECTORS; v++) {

@@ -643,7 +643,7 @@ static NOINLINE void multiply_many(const struct mxfp_gemm_multiply_job *job)
 	const struct rows first = first_rows(job);
 	struct gemm_int8_source *w = job->scratch;
 
-	fetch.end = fetch.at + lines * VECTOR_BYTES;
+	fetch.end = fetch.at != NULL ? fetch.at + lines * VECTOR_BYTES : NULL;
 	gemm_int8_source_begin(w, job, &kind);
 	for (size_t i = 0, n; i < panels; i += n) {
 		const struct rows a[] = {later_rows(&first, i), later_rows(&first, i + 1 < panels ? i + 1 : i)};

@@ -65,14 +65,16 @@ struct a_panel {
 
 ALWAYS_INLINE struct a_panel a_panel(const void *panel, const struct mxfp_gemm_shape *shape, size_t k)
 {
-	const size_t rows = blocks_count(shape, k) * MR;
-	struct a_panel a = {.head = (uint8_t *)(uintptr_t)panel, .bytes = BLOCKS_HEAD_BYTES + rows * sizeof(float)};
+	const size_t rows = blocks_count(shape, k) * MR, planes = BLOCKS_HEAD_BYTES + rows * sizeof(float);
+	const size_t low = planes + rows * (has_two(shape->a_format) ? 2 : 1) * BLOCK;
+	/* The last load may reach into a vector more. */
+	struct a_panel a = {.head = (uint8_t *)(uintptr_t)panel, .bytes = low + (has_low(shape->a_format) ? rows * BLOCK : 0) + VECTOR_BYTES};
 
+	if (panel == NULL)
+		return a; /* for its size alone */
 	a.scales = a.head + BLOCKS_HEAD_BYTES;
-	a.planes = a.head + a.bytes;
-	a.bytes += rows * (has_two(shape->a_format) ? 2 : 1) * BLOCK;
-	a.low = a.head + a.bytes;
-	a.bytes += (has_low(shape->a_format) ? rows * BLOCK : 0) + VECTOR_BYTES; /* which the last load may reach into */
+	a.planes = a.head + planes;
+	a.low = a.head + low;
 	return a;
 }
 

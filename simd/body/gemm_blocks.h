@@ -130,8 +130,10 @@ static inline void pack_blocks(const struct mxfp_gemm_pack_job *slice, size_t k,
 	if (slice->rows < stored)
 		memset(rows + slice->rows, 0, (stored - slice->rows) * sizeof rows[0]);
 	for (size_t r = 0; r < width; r++) {
-		memset(rows[r] + slice->k, 0, (blocks * length - slice->k) * sizeof rows[r][0]);
-		scan_row(rows[r], length, blocks, &row, &range->least);
+		uint32_t *const numbers = rows[r]; /* one row alone may be longer than those of several */
+
+		memset(numbers + slice->k, 0, (blocks * length - slice->k) * sizeof numbers[0]);
+		scan_row(numbers, length, blocks, &row, &range->least);
 		if (r < slice->rows && !scaled)
 			load_scales(slice, r, &row);
 		for (size_t b = 0; b < blocks; b++) {

@@ -174,6 +174,7 @@ static bool load_scales(const struct part *p, size_t terms, struct scales *s)
 	const uint32_t least = (uint32_t)(1 - scale->bias + F32_BIAS) << F32_SIGNIFICAND_BITS;
 	uint8_t codes[TERMS * ROWS];
 	uint32_t x[TERMS * ROWS];
+	double *const numbers = s->number[0], *const exponents = s->power[0];
 	bool special = false;
 	struct decoder decoder;
 
@@ -190,8 +191,8 @@ static bool load_scales(const struct part *p, size_t terms, struct scales *s)
 
 		special |= any((v & ~F32_SIGN) > F32_INF);
 		store(powers, scale->kind == MXFP_KIND_EXPONENT ? v : power_of(v, least));
-		store(s->number[0] + i, (vu32)widen_f32(x + i));
-		store(s->power[0] + i, (vu32)widen_f32(powers));
+		store(numbers + i, (vu32)widen_f32(x + i));
+		store(exponents + i, (vu32)widen_f32(powers));
 	}
 	return special;
 }
