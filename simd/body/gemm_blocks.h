@@ -141,7 +141,7 @@ static inline void pack_blocks(const struct mxfp_gemm_pack_job *slice, size_t k,
 			bool nan = nan_to_scale && row.greatest[b] > F32_INF;
 
 			if (nan || scale == 0)
-				memset(rows[r] + b * length, 0, length * sizeof rows[r][0]);
+				memset(numbers + b * length, 0, length * sizeof numbers[0]);
 			if (nan)
 				scale = F32_NAN;
 			else if (scale == 0 || (row.greatest[b] == 0 && scale != F32_NAN))

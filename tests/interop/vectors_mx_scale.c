@@ -150,7 +150,7 @@ static int excuse_mlx_scale(const struct vector_block *b)
 	if (vectors_rule(b->c) == MXFP_RULE_RCEIL)
 		n = frexpf(quotient, &n) > 0.5F ? n : n - 1;
 	else
-		n = isinf(quotient) ? INT_MIN : (int)roundf(log2f(quotient)); /* what x86 converts Inf to */
+		n = isfinite(quotient) ? (int)roundf(log2f(quotient)) : INT_MIN; /* what x86 converts Inf and NaN to */
 	if (b->theirs != (uint8_t)(n + VECTOR_BIAS))
 		return VECTOR_NO_EXCUSE;
 	/* 26: "not clamped, scales below 2^-127 wrap modulo 256"; 28: "the quotient is subnormal and rounded". */
