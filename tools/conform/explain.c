@@ -613,8 +613,8 @@ static size_t n_made(const struct search *s, const struct set *set, size_t membe
 	return n;
 }
 
-/* Whether one of a set has a name: it makes enough answers, of all questions until now, or was found before, or makes all that differ, more than a few of very
-   many, which other ways, that are not known, would make too. */
+/* Whether one of a set has a name: it makes enough answers, of all questions until now, or was found before, or makes all that differ,
+   more than a few of very many, which other ways, that are not known, would make too. */
 static bool is_accepted(const struct search *s, const struct set *set, size_t member, const struct tally tallies[CLASSES_MAX], bool whole,
                         struct seen *seen)
 {

@@ -224,7 +224,8 @@ static bool looks_beyond(const struct way *way)
 {
 	return rounds_otherwise(way) || has_quirk(way, QUIRK_TOP_IEEE_MAX) || has_quirk(way, QUIRK_TOP_IEEE_NAN) ||
 	       has_quirk(way, QUIRK_LARGEST_OVERFLOWS) || has_quirk(way, QUIRK_CARRY_OVERFLOWS) || has_quirk(way, QUIRK_WRAPS) ||
-	       has_quirk(way, QUIRK_CARRY_SIGN) || has_quirk(way, QUIRK_AFTER_SIGN) || has_quirk(way, QUIRK_CARRY_SETS_SIGN) || has_quirk(way, QUIRK_SATURATED_SIGN_LOST);
+	       has_quirk(way, QUIRK_CARRY_SIGN) || has_quirk(way, QUIRK_AFTER_SIGN) || has_quirk(way, QUIRK_CARRY_SETS_SIGN) ||
+	       has_quirk(way, QUIRK_SATURATED_SIGN_LOST);
 }
 
 /* What quirks make of the code of a finite number, not zero, of a format with exponent and significand. */
@@ -485,7 +486,8 @@ static uint32_t decode_float(const struct mxfp_format_info *f, uint32_t code, co
 		return F32_NAN;
 	if (has_quirk(way, QUIRK_NAN_AS_NUMBER) && special)
 		return as_number(f, code, f->bias, false);
-	if ((has_quirk(way, QUIRK_INF_AS_NUMBER) || (has_quirk(way, QUIRK_MINUS_INF_NUMBER) && sign != 0)) && f->special == MXFP_SPECIAL_IEEE && magnitude == f->max_code + UINT32_C(1))
+	if ((has_quirk(way, QUIRK_INF_AS_NUMBER) || (has_quirk(way, QUIRK_MINUS_INF_NUMBER) && sign != 0)) &&
+	    f->special == MXFP_SPECIAL_IEEE && magnitude == f->max_code + UINT32_C(1))
 		return as_number(f, code, f->bias, false);
 	if (has_quirk(way, QUIRK_TOP_IEEE) && magnitude >> f->significand_bits == top)
 		return magnitude == top << f->significand_bits ? sign | F32_INF : F32_NAN;

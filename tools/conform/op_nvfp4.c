@@ -258,7 +258,8 @@ static void quantize_by_hand(const struct question *q, const struct way *way, co
 	const uint32_t amax = has_quirk(way, QUIRK_NO_TENSOR_SCALE) ? 0 : q->parameter;
 	const enum mxfp_recipe recipe = (enum mxfp_recipe)way->choice[MXFP_OPTION_RECIPE];
 	if (recipe == MXFP_RECIPE_TE && has_quirk(way, QUIRK_INVERSE_IN_TWO))
-		scale = (uint8_t)number_encode(ue4m3(), f32_bits(block_amax * (inverse(recipe, amax, way) * (1.0F / 6))), MXFP_ROUND_RNE, MXFP_OVERFLOW_SAT);
+		scale = (uint8_t)number_encode(ue4m3(), f32_bits(block_amax * (inverse(recipe, amax, way) * (1.0F / 6))),
+		                               MXFP_ROUND_RNE, MXFP_OVERFLOW_SAT);
 	scale = way->has_scale ? way->scale : other_scale(way, block_amax, g, blocks.tensor_scale_divides, scale);
 	const float sf = f32_value(code_decode(ue4m3(), scale));
 	for (int i = 0; i < BLOCK; i++) {
