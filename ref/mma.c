@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "f32.h"
+#include "internal.h"
 #include "pack.h"
 #include "ref.h"
 
@@ -41,6 +42,17 @@ const struct mxfp_mma *mxfp_mma_find(enum mxfp_acc acc, enum mxfp_format a, enum
 		if (table[i].acc == acc && takes(&table[i], a, w))
 			return &table[i];
 	return NULL;
+}
+
+bool mxfp_acc_aligned(struct mxfp_aligned *to, enum mxfp_acc acc, enum mxfp_format a, enum mxfp_format w)
+{
+	const struct mxfp_mma *m = mxfp_mma_find(acc, a, w);
+
+	if (m == NULL || m->group != m->k || m->term != 1 || m->fraction == MXFP_MMA_ALL || m->nearest || m->addend != MXFP_MMA_SUMMED ||
+	    mxfp_format_get_info(a)->kind == MXFP_KIND_BLOCK)
+		return false;
+	*to = (struct mxfp_aligned){m->k, m->fraction, m->lowest, m->result};
+	return true;
 }
 
 bool mxfp_mma_is(enum mxfp_acc acc)

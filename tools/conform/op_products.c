@@ -8,6 +8,7 @@
 #include "base/library.h"
 #include "conform/number.h"
 #include "conform/products.h"
+#include "internal.h"
 #include "mxfp/gemm.h"
 
 static const struct {
@@ -209,33 +210,6 @@ static void dot_items(const struct question *q, struct items *items)
 	free(item);
 }
 
-/* Machines that align terms and cut the sum toward zero, of mma.def. */
-#define BIT(format) (UINT32_C(1) << MXFP_FORMAT_##format)
-static const struct aligned {
-	enum mxfp_acc acc;
-	uint32_t formats;
-	int k, term, fraction, lowest, bits;
-	bool nearest;
-} machines[] = {
-#define ALIGNED(acc, formats, k, group, term, fraction, lowest, result, nearest, addend, order, subnormal, nan) \
-	{MXFP_ACC_##acc, formats, k, term, fraction, lowest, result, nearest},
-#define FMA(acc, formats, k, lanes, addend, order, subnormal)
-#define MXFP_MMA_ALL 0
-#include "ref/mma.def"
-};
-
-static const struct aligned *machine_of(const struct question *q, int acc)
-{
-	for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
-		const struct aligned *m = &machines[i];
-
-		if (m->acc == (enum mxfp_acc)acc && (m->formats >> q->format & 1) != 0 && (m->formats >> q->other & 1) != 0 &&
-		    m->term == 1 && m->fraction > 0 && !m->nearest && !is_blocks(q->format) && !is_blocks(q->other))
-			return m;
-	}
-	return NULL;
-}
-
 /* The exponent of a number, of a subnormal that of the least normal. */
 static int exponent_of(double v, int least)
 {
@@ -245,7 +219,7 @@ static int exponent_of(double v, int least)
 }
 
 /* One instruction of a machine that is so and so. */
-static float sum_aligned(const struct question *q, const struct aligned *m, const struct way *way, const float *a, const float *w, float c)
+static float sum_aligned(const struct question *q, const struct mxfp_aligned *m, const struct way *way, const float *a, const float *w, float c)
 {
 	const int fraction = m->fraction + has_quirk(way, QUIRK_FRACTION_PLUS) - has_quirk(way, QUIRK_FRACTION_MINUS);
 	const int least_a = 1 - element_of(q->format)->bias, least_w = 1 - element_of(q->other)->bias;
@@ -411,9 +385,11 @@ static uint32_t dot_sum(const struct question *q, const struct way *way, const u
 	struct mxfp_matrix a, w;
 	const unsigned pass = has_quirk(way, QUIRK_PASS_256) ? 256 : has_quirk(way, QUIRK_PASS_128) ? 128 : 0;
 	const bool codes = takes_codes(way);
-	const struct aligned *machine = codes || is_machine_quirk(way) ? machine_of(q, way->choice[MXFP_OPTION_ACC]) : NULL;
+	struct mxfp_aligned machine;
+	const bool is_machine = (codes || is_machine_quirk(way)) &&
+	                        mxfp_acc_aligned(&machine, (enum mxfp_acc)way->choice[MXFP_OPTION_ACC], q->format, q->other);
 	float x[2][K_MAX];
-	bool by_hand = machine != NULL || (codes && way->choice[MXFP_OPTION_ACC] == MXFP_ACC_CHAIN);
+	bool by_hand = is_machine || (codes && way->choice[MXFP_OPTION_ACC] == MXFP_ACC_CHAIN);
 	uint32_t c;
 
 	operands_of(q, item, &a, &w);
@@ -433,11 +409,11 @@ static uint32_t dot_sum(const struct question *q, const struct way *way, const u
 		return multiply(&c, &a, &w, way->choice[MXFP_OPTION_ACC], pass) ? c : UINT32_C(0xDEADBEEF);
 	decode_row(q->format, &a, way, x[0]);
 	decode_row(q->other, &w, way, x[1]);
-	if (machine != NULL) {
+	if (is_machine) {
 		float sum = 0;
 
-		for (size_t i = 0; i < q->cols; i += (size_t)machine->k)
-			sum = sum_aligned(q, machine, way, x[0] + i, x[1] + i, sum);
+		for (size_t i = 0; i < q->cols; i += (size_t)machine.k)
+			sum = sum_aligned(q, &machine, way, x[0] + i, x[1] + i, sum);
 		return f32_bits(sum);
 	}
 	return sum_by_hand(way, x[0], x[1], q->cols, is_blocks(q->format) && is_blocks(q->other) ? PASS : PASS / 4);
