@@ -20,6 +20,11 @@ bool elements_are_float(enum dtype dtype)
 	return dtype == DTYPE_F32 || dtype == DTYPE_BF16 || dtype == DTYPE_F16 || dtype == DTYPE_F64;
 }
 
+bool elements_are_fp8(enum dtype dtype)
+{
+	return dtype == DTYPE_F8_E4M3 || dtype == DTYPE_F8_E5M2 || dtype == DTYPE_F8_E4M3FNUZ || dtype == DTYPE_F8_E5M2FNUZ;
+}
+
 /* Makes numbers of words as a file has them, which are turned into the host's. */
 static void decode_words(enum dtype dtype, double *words, float *x, size_t n)
 {

@@ -13,6 +13,9 @@
 /* Whether the dtype is F32, BF16, F16 (each exact in binary32) or F64 (rounded to nearest even). */
 bool elements_are_float(enum dtype dtype);
 
+/* Whether it is FP8 of OCP or of the FNUZ formats. */
+bool elements_are_fp8(enum dtype dtype);
+
 /* Reads `n` elements of such a tensor from element `first` on. EXIT_IO, EXIT_INPUT. */
 int elements_read(const struct file *file, const struct tensor *tensor, uint64_t first, float *x, size_t n,
                   struct error *error);

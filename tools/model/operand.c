@@ -11,6 +11,7 @@
 #include "base/library.h"
 #include "base/must_succeed.h"
 #include "base/nearest.h"
+#include "io/elements.h"
 #include "model/meaning.h"
 #include "model/quantized.h"
 #include "model/scaled.h"
@@ -97,12 +98,6 @@ static int put_into_rows(struct operand *operand, struct error *error)
 	return EXIT_OK;
 }
 
-/* Numbers that some products take. */
-static bool is_fp8(enum dtype dtype)
-{
-	return dtype == DTYPE_F8_E4M3 || dtype == DTYPE_F8_E5M2 || dtype == DTYPE_F8_E4M3FNUZ || dtype == DTYPE_F8_E5M2FNUZ;
-}
-
 static int read_numbers(struct operand *operand, const struct file *file, enum operand_order order, const char *done,
                         struct error *error)
 {
@@ -110,8 +105,9 @@ static int read_numbers(struct operand *operand, const struct file *file, enum o
 	const struct dtype_info *info = dtype_info(tensor->dtype);
 	uint64_t rows, cols;
 
+	/* Some products take FP8. */
 	if (tensor->dtype != DTYPE_F32 && tensor->dtype != DTYPE_BF16 && tensor->dtype != DTYPE_F16 &&
-	    (!is_fp8(tensor->dtype) || order == OPERAND_ROWS))
+	    (!elements_are_fp8(tensor->dtype) || order == OPERAND_ROWS))
 		return fail_tensor(error, file->path, tensor->name, "is %s; F32, BF16 and F16 are %s, and what mxfp "
 		                   "quantize wrote", info->name, done);
 	tensor_matrix(tensor, &rows, &cols);

@@ -15,8 +15,7 @@ struct role select_tensor(const struct select *select, const struct role_model *
 
 	role.quantized = false;
 	if (!elements_are_float(tensor->dtype))
-		role.reason = tensor->dtype == DTYPE_F8_E4M3 || tensor->dtype == DTYPE_F8_E5M2 ||
-		                      tensor->dtype == DTYPE_F8_E4M3FNUZ || tensor->dtype == DTYPE_F8_E5M2FNUZ
+		role.reason = elements_are_fp8(tensor->dtype)
 		              ? "FP8 without scales, which .to(torch.bfloat16) of PyTorch turns into numbers"
 		              : "not of type F32, BF16, F16 or F64";
 	else if (patterns_match(&select->ignored, tensor->name))
