@@ -236,6 +236,12 @@ static size_t pair_slots(const struct tree *tree, size_t *slots)
 	return n >= 2 ? n : 0;
 }
 
+/* Leaves that meet in steps of several, or in pairs. */
+static size_t step_slots(const struct found *found, bool several, size_t slots[SLOTS_MAX + 1])
+{
+	return several ? several_slots(&found->machine.tree, slots) : pair_slots(&found->machine.tree, slots);
+}
+
 /* The leaf that is lowest beside a leaf in its node. */
 static size_t beside(const struct tree *tree, size_t leaf)
 {
@@ -464,7 +470,7 @@ static int find_steps(struct found *found, struct asker *asker, bool several, st
 	struct battery b = {.asker = asker};
 	struct rule rule = {.fraction = 0};
 
-	b.n_slots = several ? several_slots(&found->machine.tree, b.slots) : pair_slots(&found->machine.tree, b.slots);
+	b.n_slots = step_slots(found, several, b.slots);
 	if (b.n_slots < 2)
 		return EXIT_OK;
 	*(several ? &found->has_several : &found->has_pair) = true;
@@ -603,7 +609,7 @@ static int find_result(struct found *found, struct asker *asker, bool several, s
 
 	if (!known->any || known->result || rule->bits > 24 || found->machine.results_flushed)
 		return EXIT_OK;
-	b.n_slots = several ? several_slots(&found->machine.tree, b.slots) : pair_slots(&found->machine.tree, b.slots);
+	b.n_slots = step_slots(found, several, b.slots);
 	items_clear(asker);
 	for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
 		item_clear(asker);
@@ -639,7 +645,7 @@ static int find_lowest(struct found *found, struct asker *asker, bool several, s
 	if (!known->any || rule->fraction == FRACTION_ALL || rule->result == CUT_NEAREST || found->machine.results_flushed)
 		return EXIT_OK;
 	known->lowest = false;
-	b.n_slots = several ? several_slots(&found->machine.tree, b.slots) : pair_slots(&found->machine.tree, b.slots);
+	b.n_slots = step_slots(found, several, b.slots);
 	items_clear(asker);
 	for (int exponent = -150; exponent > -149 - 2 * rule->fraction; exponent--) {
 		item_clear(asker);
@@ -684,7 +690,7 @@ static int find_inside(struct found *found, struct asker *asker, struct error *e
 	}
 	/* Blocks whose products lie where they are cut, beside two that cancel. */
 	size_t slots[SLOTS_MAX + 1];
-	const size_t n_slots = found->has_several ? several_slots(&found->machine.tree, slots) : pair_slots(&found->machine.tree, slots);
+	const size_t n_slots = step_slots(found, found->has_several, slots);
 	for (int i = 0; i < 400 && n_slots > 2; i++) {
 		const int high = products_high(asker) < asker->top ? products_high(asker) - 4 : asker->top;
 		const size_t turn = items_random(&asker->items) % n_slots;
