@@ -20,6 +20,7 @@ bool ranks_started(void)
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* Bytes of a message, of which MPI takes memory once more where it joins them. */
 enum { MESSAGE = 1 << 24 };
@@ -41,12 +42,40 @@ int ranks_begin(struct error *error)
 	return EXIT_OK;
 }
 
+/* Waits as exchange.c does: MPI's own waiting takes a whole CPU, which another rank or thread may need. */
+static void wait_for(MPI_Request *request)
+{
+	struct timespec pause = {.tv_nsec = 1000};
+
+	for (int done = 0; MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done;) {
+		nanosleep(&pause, NULL);
+		if (pause.tv_nsec < 100000)
+			pause.tv_nsec *= 2;
+	}
+}
+
+static void broadcast(void *items, size_t n, MPI_Datatype type, int from)
+{
+	MPI_Request request;
+
+	MPI_Ibcast(items, (int)n, type, from, MPI_COMM_WORLD, &request);
+	wait_for(&request);
+}
+
+static void reduce(void *items, size_t n, MPI_Datatype type, MPI_Op op)
+{
+	MPI_Request request;
+
+	MPI_Iallreduce(MPI_IN_PLACE, items, (int)n, type, op, MPI_COMM_WORLD, &request);
+	wait_for(&request);
+}
+
 /* The lowest rank that failed, or -1. */
 static int find_failed(int code)
 {
-	int mine = code != EXIT_OK ? rank : n_ranks, lowest;
+	int lowest = code != EXIT_OK ? rank : n_ranks;
 
-	MPI_Allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+	reduce(&lowest, 1, MPI_INT, MPI_MIN);
 	return lowest < n_ranks ? lowest : -1;
 }
 
@@ -59,8 +88,8 @@ int ranks_share(int code, struct error *error)
 		return EXIT_OK;
 	failed = true;
 	struct error theirs = *error;
-	MPI_Bcast(&code, 1, MPI_INT, from, MPI_COMM_WORLD);
-	MPI_Bcast(theirs.text, sizeof theirs.text, MPI_CHAR, from, MPI_COMM_WORLD);
+	broadcast(&code, 1, MPI_INT, from);
+	broadcast(theirs.text, sizeof theirs.text, MPI_CHAR, from);
 	if (rank != 0)
 		error->text[0] = '\0';
 	else if (from != 0)
@@ -72,7 +101,7 @@ void ranks_tell(unsigned from, void *bytes, size_t n)
 {
 	for (size_t at = 0, part; n_ranks > 1 && at < n; at += part) {
 		part = n - at < MESSAGE ? n - at : MESSAGE;
-		MPI_Bcast((char *)bytes + at, (int)part, MPI_BYTE, (int)from, MPI_COMM_WORLD);
+		broadcast((char *)bytes + at, part, MPI_BYTE, (int)from);
 	}
 }
 
@@ -80,20 +109,20 @@ void ranks_join(void *bytes, size_t n)
 {
 	for (size_t at = 0, part; n_ranks > 1 && at < n; at += part) {
 		part = n - at < MESSAGE ? n - at : MESSAGE;
-		MPI_Allreduce(MPI_IN_PLACE, (char *)bytes + at, (int)part, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
+		reduce((char *)bytes + at, part, MPI_BYTE, MPI_BOR);
 	}
 }
 
 void ranks_sum(uint64_t *numbers, size_t n)
 {
 	if (n_ranks > 1)
-		MPI_Allreduce(MPI_IN_PLACE, numbers, (int)n, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+		reduce(numbers, n, MPI_UINT64_T, MPI_SUM);
 }
 
 uint64_t ranks_least(uint64_t number)
 {
 	if (n_ranks > 1)
-		MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
+		reduce(&number, 1, MPI_UINT64_T, MPI_MIN);
 	return number;
 }
 
