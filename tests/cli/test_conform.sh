@@ -3,9 +3,10 @@
 # mxfp conform: programs with faults that people reported of others are caught, and the fault is named; right ones are not
 # accused, whatever the seed; programs that misbehave get a clear error, in time.
 . "${srcdir:-.}/tests/cli/cli.shlib"
-program=$work/program
+program=$work/program run=${MXFP_RUN:+$MXFP_RUN } # an emulator
 # shellcheck disable=SC2086 # CC may contain options
 ${CC:-cc} -std=gnu11 -O1 -o "$program" "${srcdir:-.}/tests/cli/conform_program.c" -lm || { echo "no C compiler"; exit 77; }
+program=$run$program
 
 # Programs that are waited for, all at once, beside the rest.
 for fault in sleeps silent deaf drips stalls stays; do
@@ -26,7 +27,7 @@ library=$work/library
 # shellcheck disable=SC2086 # CC may contain options
 if ${CC:-cc} -std=c11 -O2 -I "${srcdir:-.}/include" -o "$library" "${srcdir:-.}/conformance/library.c" .libs/libmxfp-all.a -lm -lpthread \
 	2>/dev/null; then
-	exits 0 "" conform "$library" --quick --seed 3
+	exits 0 "" conform "$run$library" --quick --seed 3
 	same "operations in which the library differs, or that it does not support" "pack unpack " \
 		"$(awk -F'|' 'NF == 7 && $4 + $5 > 0 { print $2 }' "$work/out" | tr -s ' \n' ' ' | sed 's/^ //')"
 fi

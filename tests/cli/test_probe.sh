@@ -3,9 +3,10 @@
 # mxfp conform --probe: each named accumulator is found by its answers, as are those that are the same for a pair of formats, and no
 # other; machines that nobody makes are described as they are, and have no name.
 . "${srcdir:-.}/tests/cli/cli.shlib"
-program=$work/program library=$work/library
+program=$work/program library=$work/library run=${MXFP_RUN:+$MXFP_RUN } # an emulator
 # shellcheck disable=SC2086 # CC may contain options
 ${CC:-cc} -std=gnu11 -O2 -ffp-contract=off -o "$program" "${srcdir:-.}/tests/cli/probe_program.c" -lm || { echo "no C compiler"; exit 77; }
+program=$run$program
 
 # probed ARGS...: what is printed; whatever is described gives all answers, but FP8 of cdna3, which is found by name alone.
 probed() {
@@ -25,6 +26,7 @@ is() {
 # shellcheck disable=SC2086 # CC may contain options
 if ${CC:-cc} -std=c11 -O2 -I "${srcdir:-.}/include" -o "$library" "${srcdir:-.}/conformance/library.c" .libs/libmxfp-all.a -lm -lpthread \
 	2>/dev/null; then
+	library=$run$library
 	while read -r acc rows; do
 		probed "$library $acc" --products 256
 		same "names of $acc" "$(printf '%s' "$rows" | tr ';' '\n')" "$(sed -n 's/^\([a-z0-9-]*\) x \([a-z0-9-]*\)$/\1 \2/; t pair

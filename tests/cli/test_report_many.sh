@@ -43,11 +43,13 @@ watched() {
 	same "exit code of $1" 0 $code
 }
 
-# One thread is one, for every call of the library.
+# One thread is one, for every call of the library; qemu has one of its own.
+one=1
+[ -z "${MXFP_RUN-}" ] || one=2
 for verb in report advise; do
 	watched $verb -q --json --threads 1 "$work/many.safetensors"
 	mv "$work/out" "$work/$verb.one"
-	same "$verb: threads" 1 "$threads"
+	same "$verb: threads" $one "$threads"
 	exits 0 "" $verb -q --json --threads 2 "$work/many.safetensors"
 	checks=$((checks + 1))
 	cmp "$work/$verb.one" "$work/out" || bad "$verb: threads change the output"
