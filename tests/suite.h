@@ -5,7 +5,8 @@
  * up.
  *
  * Each test, and each turn of a loop, is a process of its own, so that one that crashes or waits for ever is one that fails; what it
- * changes in memory no other test sees. CK_FORK=no keeps all in one process, for a debugger.
+ * changes in memory no other test sees. CK_FORK=no keeps all in one process, for a debugger. With MXFP_TEST_SHARE, leaks are looked
+ * for in an eighth of the turns of a loop of more than 64: that takes longer than most turns.
  */
 #ifndef TESTS_SUITE_H
 #define TESTS_SUITE_H
@@ -23,7 +24,7 @@
 	static void name(int _i);                                                                           \
 	static void name##_turn(int _i)                                                                     \
 	{                                                                                                   \
-		suite_turn(#name, _i);                                                                          \
+		suite_turn(#name, _i, (int)(n));                                                                \
 		name(_i);                                                                                       \
 	}                                                                                                   \
 	__attribute__((constructor)) static void name##_add(void)                                           \
@@ -40,7 +41,7 @@ struct suite_test {
 };
 
 void suite_add(struct suite_test *test);
-void suite_turn(const char *name, int i);
+void suite_turn(const char *name, int i, int n);
 
 /* NULL or zero: nothing of the kind. */
 struct suite_options {
