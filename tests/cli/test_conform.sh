@@ -242,6 +242,7 @@ wrong "is not 1, the version" version-2
 wrong "ended with exit status 1" fails-at-end
 exits 3 "hello: it exited with status 127" conform "exec 2>&-; $work/none" --timeout 5
 exits 3 "signal 11" conform "exec 2>&-; $program dies; exit \$?" --only 'cast e4m3 rne'
+exits 3 'hello: "name" is not a string' conform "echo '{\"version\":1,\"name\":5}'; cat >/dev/null" --timeout 5
 exits 3 "hello" conform 'echo hello; cat >/dev/null' --timeout 5
 wait
 # waited FAULT PART: what came of a program that was waited for.

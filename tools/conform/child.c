@@ -304,8 +304,8 @@ static int check_keys(const struct child *child, const char *what, json_t *json,
 
 static int take_hello(struct child *child, const json_t *json, struct error *error)
 {
-	const json_t *version = json_object_get(json, "version"), *batch = json_object_get(json, "batch");
-	const char *name = json_string_value(json_object_get(json, "name"));
+	const json_t *version = json_object_get(json, "version"), *batch = json_object_get(json, "batch"),
+	             *name = json_object_get(json, "name");
 
 	if (json_object_get(json, "unsupported") != NULL)
 		return fail(error, EXIT_INPUT, "%s: hello: it cannot be refused; answer {\"version\":%d,\"name\":\"...\"}", child->command, EXCHANGE);
@@ -314,10 +314,12 @@ static int take_hello(struct child *child, const json_t *json, struct error *err
 		            child->command, EXCHANGE);
 	if (batch != NULL && (!json_is_integer(batch) || json_integer_value(batch) < 1))
 		return fail(error, EXIT_INPUT, "%s: hello: \"batch\" is not a number from 1 on", child->command);
+	if (name != NULL && !json_is_string(name))
+		return fail(error, EXIT_INPUT, "%s: hello: \"name\" is not a string", child->command);
 	child->batch = BATCH;
 	if (batch != NULL)
 		child->batch = json_integer_value(batch) < BATCH_MAX ? (size_t)json_integer_value(batch) : BATCH_MAX;
-	snprintf(child->name, sizeof child->name, "%s", name != NULL ? name : child->command);
+	snprintf(child->name, sizeof child->name, "%s", name != NULL ? json_string_value(name) : child->command);
 	make_printable(child->name);
 	return EXIT_OK;
 }
