@@ -81,6 +81,8 @@ static double decode(const struct format *f, int code)
 		v = NAN;
 	else if (magnitude == f->max + 1 && f->has_inf && (is("inf-number") || (is("minus-inf-number") && sign)))
 		v = magnitude_of(f, magnitude);
+	else if (magnitude > f->max && is("nan-inf"))
+		v = INFINITY;
 	else if (magnitude > f->max && !is("nan-480") && !is("inf-65536"))
 		v = f->has_inf && magnitude == f->max + 1 ? INFINITY : NAN;
 	return sign ? -v : v;
@@ -93,12 +95,16 @@ static double to_integer(double v, const char *round, bool negative)
 
 	if (strcmp(round, "rtz") == 0)
 		return low;
+	if (strcmp(round, "rtp") == 0 && is("away"))
+		return ceil(v);
 	if (strcmp(round, "rtp") == 0)
 		return negative ? low : ceil(v);
 	if (strcmp(round, "rtn") == 0)
 		return negative ? ceil(v) : low;
 	if (rest == 0.5 && is("ties-odd"))
 		return fmod(low, 2) == 1 ? low : low + 1;
+	if (rest == 0.5 && is("ties-plus"))
+		return negative ? low : low + 1;
 	if (rest == 0.5 && is("ties-bit"))
 		return low + (double)((long)low >> 1 & 1);
 	if (strcmp(round, "rna") == 0)
@@ -235,9 +241,9 @@ static int scale_of(const struct format *f, const char *rule, float amax)
 		return is("zero-block-nan") ? 0xFF : is("scale-1");
 	double m = 2 * frexp(amax, &exponent);
 	exponent--;
-	if (strcmp(rule, "floor") == 0)
+	if (strcmp(rule, "floor") == 0 && !is("ceil"))
 		s = exponent - f->emax;
-	else if (strcmp(rule, "ceil") == 0)
+	else if (strcmp(rule, "ceil") == 0 || is("ceil"))
 		s = exponent - f->emax + (m > 1);
 	else if (strcmp(rule, "even") == 0)
 		s = exponent - f->emax + (m >= 2 - ldexp(1, -f->significand_bits - 1));
@@ -452,6 +458,8 @@ static long mx(const uint8_t *in, long n)
 			float x = fabsf(float_at(in + 128 * b + 4 * i));
 			uint32_t bits;
 
+			if ((is("inf-largest") || is("inf-counts")) && isinf(x))
+				x = FLT_MAX;
 			amax = x > amax && !(is("last-out") && i == 31) ? x : amax;
 			odd |= is("inf-large") ? isnan(x) : !isfinite(x);
 			memcpy(&bits, &x, 4);
@@ -469,6 +477,8 @@ static long mx(const uint8_t *in, long n)
 		for (int i = 0; i < 32 && s != 0xFF; i++) {
 			float x = float_at(in + 128 * b + 4 * i);
 
+			if (is("inf-largest") && isinf(x))
+				x = copysignf(FLT_MAX, x);
 			codes[i] = (uint8_t)encode(f, isnan(x) ? 0.0 : ldexp((double)x, 127 - used), round, true);
 			if (is("clips-wrong") && fabs(ldexp((double)x, 127 - s)) > 6)
 				codes[i] = signbit(x) ? 14 : 6;

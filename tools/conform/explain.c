@@ -241,11 +241,12 @@ static void take_out(const struct search *s, struct set *set, size_t member)
 	set->n--;
 }
 
-/* Adds the way that gives most, as long as one gives more, and takes out what is not needed. */
-static void climb(const struct search *s, struct set *set)
+/* Adds the way that gives most but those barred, as long as one gives more, and takes out what is not needed. */
+static void climb(const struct search *s, struct set *set, const bool barred[WAYS_MAX])
 {
-	bool idle[WAYS_MAX] = {false}; /* changes nothing, as long as options are the same */
+	bool idle[WAYS_MAX]; /* changes nothing, as long as options are the same */
 
+	memcpy(idle, barred, sizeof idle);
 	*set = (struct set){.way = s->a->q->way, .wire = -1};
 	set->total = total(s, &set->way, 0);
 	while (set->n < COMBINED_MAX && set->total < s->classes->n * WHOLE) {
@@ -272,13 +273,52 @@ static void climb(const struct search *s, struct set *set)
 		set->members[set->n++] = best;
 		set->total = most;
 		if (s->ways->list[best].option >= 0)
-			memset(idle, 0, sizeof idle);
+			memcpy(idle, barred, sizeof idle);
 	}
 	for (size_t m = set->n; m-- > 0;) {
 		const struct way way = without(s, set, m);
 
 		if (set->n > 1 && total(s, &way, set->total) >= set->total)
 			take_out(s, set, m);
+	}
+}
+
+/* Bars one of a set, and what gives about the same in its place. */
+static void bar(const struct search *s, const struct set *set, size_t member, bool barred[WAYS_MAX])
+{
+	const struct way rest = without(s, set, member);
+
+	memset(barred, 0, WAYS_MAX * sizeof *barred);
+	barred[set->members[member]] = true;
+	for (size_t w = 0; w < s->ways->n; w++) {
+		struct way way = rest;
+
+		if (!barred[w] && combine(&way, s->a->q, &s->ways->list[w]))
+			barred[w] = total(s, &way, set->total - set->total / 50) != 0;
+	}
+}
+
+/* Climbs by what questions before have shown; then by all; then without each of the first two chosen: one that gives a part of what two others
+   give together hides them. */
+static void climb_all(const struct search *s, struct set *set)
+{
+	bool barred[WAYS_MAX] = {false};
+
+	for (size_t w = 0; w < s->ways->n; w++)
+		barred[w] = !s->ways->list[w].is_seen;
+	climb(s, set, barred);
+	if (set->total == s->classes->n * WHOLE)
+		return;
+	memset(barred, 0, sizeof barred);
+	climb(s, set, barred);
+	const struct set first = *set;
+	for (size_t m = 0; m < first.n && m < 2 && set->total < s->classes->n * WHOLE; m++) {
+		struct set other;
+
+		bar(s, &first, m, barred);
+		climb(s, &other, barred);
+		if (other.total > set->total)
+			*set = other;
 	}
 }
 
@@ -310,7 +350,7 @@ static bool seek(const struct search *s, struct set *set, struct tally tallies[C
 	for (int round = 0;; round++) {
 		bool guessed[CLASSES_MAX] = {false}, refuted = false;
 
-		climb(s, set);
+		climb_all(s, set);
 		for (size_t c = 0; c < s->classes->n; c++)
 			guessed[c] = class_total(s, &set->way, c) == WHOLE;
 		if (tally_all(s, &set->way, tallies, round + 1 < ROUNDS))
@@ -812,33 +852,41 @@ static void name_parts(struct finding *f, const struct finding *scales, const st
 }
 
 /* Seeks what gives scale bytes by themselves, and codes under the program's own scales, where nothing gives both: a fault of one that
-   is not known hides none of the other. */
-static int explain_parts(struct finding *findings, const struct classes *classes, const struct asked *a, const struct ways *ways,
-                         struct seen *seen, struct error *error)
+   is not known hides none of the other. False: there are no two parts. */
+static bool seek_parts(struct part_found parts[2], const struct classes *classes, const struct asked *a, const struct ways *ways)
 {
-	struct part_found *parts = calloc(2, sizeof *parts);
-	bool *differs = malloc(2 * a->n * sizeof *differs);
-	const bool enough = parts != NULL && differs != NULL;
+	const size_t n_scales = look_at(&parts[0], a, classes, MATCHED_SCALES);
 
-	if (enough) {
-		for (int p = 0; p < 2; p++)
-			parts[p].classes = (struct classes){classes->of, differs + (size_t)p * a->n, 0};
-		const size_t n_scales = look_at(&parts[0], a, classes, MATCHED_SCALES);
-		if (n_scales > 0 && n_scales != SIZE_MAX && look_at(&parts[1], a, classes, MATCHED_CODES) != SIZE_MAX) {
-			for (int p = 0; p < 2; p++)
-				seek_part(&parts[p], ways);
-			for (int p = 0; p < 2; p++)
-				drop_spoiling(&parts[p], &parts[1 - p]);
-			for (int p = 0; p < 2; p++)
-				name_all(parts[p].findings, &parts[p].search, &parts[p].set, parts[p].tallies, parts[p].whole, seen);
-			for (size_t c = 0; c < classes->n; c++)
-				if (findings[c].n_differ > 0)
-					name_parts(&findings[c], &parts[0].findings[c], &parts[1].findings[c]);
-		}
+	if (n_scales == 0 || n_scales == SIZE_MAX || look_at(&parts[1], a, classes, MATCHED_CODES) == SIZE_MAX)
+		return false;
+	for (int p = 0; p < 2; p++)
+		seek_part(&parts[p], ways);
+	for (int p = 0; p < 2; p++)
+		drop_spoiling(&parts[p], &parts[1 - p]);
+	return true;
+}
+
+/* Joins what gives each part whole, if it gives both. */
+static bool join_parts(const struct search *s, struct set *set, struct tally tallies[CLASSES_MAX], const struct part_found parts[2])
+{
+	struct set both = parts[0].set;
+
+	for (size_t m = 0; m < parts[1].set.n; m++) {
+		const size_t way = parts[1].set.members[m];
+		size_t at = 0;
+
+		while (at < both.n && both.members[at] != way)
+			at++;
+		if (at < both.n)
+			continue;
+		if (both.n == COMBINED_MAX || !combine(&both.way, s->a->q, &s->ways->list[way]))
+			return false;
+		both.members[both.n++] = way;
 	}
-	free(parts);
-	free(differs);
-	return enough ? EXIT_OK : fail_memory(error);
+	if (!parts[0].whole || !parts[1].whole || !tally_all(s, &both.way, tallies, false))
+		return false;
+	*set = both;
+	return true;
 }
 
 static int explain_classes(struct finding *findings, const struct classes *classes, const struct asked *a, struct sample *samples,
@@ -846,12 +894,13 @@ static int explain_classes(struct finding *findings, const struct classes *class
 {
 	struct ways *ways = malloc(sizeof *ways);
 	uint8_t *room = malloc(a->n * (a->q->in_bytes > a->q->out_bytes ? a->q->in_bytes : a->q->out_bytes));
-	const bool enough = ways != NULL && room != NULL;
+	struct part_found *parts = calloc(2, sizeof *parts);
+	bool *differs = malloc(2 * a->n * sizeof *differs);
+	const bool enough = ways != NULL && room != NULL && parts != NULL && differs != NULL;
 	struct asked view = *a;
 	const struct search s = {&view, classes, samples, ways};
 	struct tally tallies[CLASSES_MAX];
 	struct set set;
-	int code = enough ? EXIT_OK : fail_memory(error);
 
 	if (enough) {
 		list_ways(ways, a->q, seen);
@@ -864,17 +913,27 @@ static int explain_classes(struct finding *findings, const struct classes *class
 			}
 		if (!whole)
 			whole = seek_wire(&s, &set, tallies, room, &view);
+		for (int p = 0; p < 2; p++)
+			parts[p].classes = (struct classes){classes->of, differs + (size_t)p * a->n, 0};
+		const bool parted = !whole && set.wire < 0 && (a->q->op == OP_MX || a->q->op == OP_NVFP4) &&
+		                    seek_parts(parts, classes, a, ways);
+		whole = whole || (parted && join_parts(&s, &set, tallies, parts));
 		if (!whole) {
 			tally_all(&s, &set.way, tallies, false);
 			drop_refuted(&s, &set, tallies);
 		}
 		name_all(findings, &s, &set, tallies, whole, seen);
-		if (!whole && set.wire < 0 && (a->q->op == OP_MX || a->q->op == OP_NVFP4))
-			code = explain_parts(findings, classes, a, ways, seen, error);
+		for (int p = 0; p < 2 && parted && !whole; p++)
+			name_all(parts[p].findings, &parts[p].search, &parts[p].set, parts[p].tallies, parts[p].whole, seen);
+		for (size_t c = 0; c < classes->n && parted && !whole; c++)
+			if (findings[c].n_differ > 0)
+				name_parts(&findings[c], &parts[0].findings[c], &parts[1].findings[c]);
 	}
+	free(differs);
+	free(parts);
 	free(room);
 	free(ways);
-	return code;
+	return enough ? EXIT_OK : fail_memory(error);
 }
 
 static bool is_same(const struct asked *a, size_t i)

@@ -176,8 +176,8 @@ static uint64_t unbounded(const struct mxfp_format_info *f, uint32_t x, enum mxf
 
 static bool rounds_otherwise(const struct way *way)
 {
-	return has_quirk(way, QUIRK_TIES_ODD) || has_quirk(way, QUIRK_TIES_BIT) || has_quirk(way, QUIRK_SUBNORMAL_STAYS) ||
-	       has_quirk(way, QUIRK_NO_CARRY_TOP) || has_quirk(way, QUIRK_CARRY_KEEPS);
+	return has_quirk(way, QUIRK_TIES_ODD) || has_quirk(way, QUIRK_TIES_PLUS) || has_quirk(way, QUIRK_TIES_BIT) ||
+	       has_quirk(way, QUIRK_AWAY) || has_quirk(way, QUIRK_SUBNORMAL_STAYS) || has_quirk(way, QUIRK_NO_CARRY_TOP) || has_quirk(way, QUIRK_CARRY_KEEPS);
 }
 
 /* The same rounded in a way. */
@@ -193,6 +193,10 @@ static uint64_t unbounded_way(const struct mxfp_format_info *f, uint32_t x, cons
 	const bool normal = cut >> s != 0, tie = unbounded(f, x, MXFP_ROUND_RNA) != unbounded(f, x, MXFP_ROUND_RHZ);
 	if (has_quirk(way, QUIRK_TIES_ODD) && tie)
 		code = cut | 1;
+	if (has_quirk(way, QUIRK_TIES_PLUS) && tie)
+		code = cut + (x >> 31 == 0);
+	if (has_quirk(way, QUIRK_AWAY))
+		code = unbounded(f, x & ~F32_SIGN, MXFP_ROUND_RTP);
 	if (has_quirk(way, QUIRK_TIES_BIT) && tie)
 		code = cut + (((normal ? one : 0) | (cut & (one - 1))) >> 1 & 1);
 	if (code >> s == cut >> s)
@@ -450,7 +454,7 @@ struct way number_element_way(const struct way *way)
 	                                      {QUIRK_VIA_F16, QUIRK_ELEMENT_F16}};
 	struct way element = *way;
 
-	element.choice[MXFP_OPTION_OVERFLOW] = MXFP_OVERFLOW_SAT;
+	element.choice[MXFP_OPTION_OVERFLOW] = has_quirk(way, QUIRK_ELEMENT_OVERFLOWS) ? MXFP_OVERFLOW_OVF : MXFP_OVERFLOW_SAT;
 	for (size_t i = 0; i < sizeof moved / sizeof moved[0]; i++) {
 		element.quirks[moved[i][0] / 64] &= ~(UINT64_C(1) << moved[i][0] % 64);
 		if (has_quirk(way, moved[i][1]))
@@ -489,6 +493,8 @@ static uint32_t decode_float(const struct mxfp_format_info *f, uint32_t code, co
 	if ((has_quirk(way, QUIRK_INF_AS_NUMBER) || (has_quirk(way, QUIRK_MINUS_INF_NUMBER) && sign != 0)) &&
 	    f->special == MXFP_SPECIAL_IEEE && magnitude == f->max_code + UINT32_C(1))
 		return as_number(f, code, f->bias, false);
+	if (has_quirk(way, QUIRK_NAN_AS_INF) && special)
+		return sign | F32_INF;
 	if (has_quirk(way, QUIRK_TOP_IEEE) && magnitude >> f->significand_bits == top)
 		return magnitude == top << f->significand_bits ? sign | F32_INF : F32_NAN;
 	if (has_quirk(way, QUIRK_SUBNORMAL_ZERO) && subnormal)

@@ -364,9 +364,15 @@ static uint32_t see(const struct way *way, uint32_t x[BLOCK], bool *non_finite)
 			amax = F32_INF;
 			continue;
 		}
+		if (m == F32_INF && has_quirk(way, QUIRK_INF_COUNTS)) {
+			amax = F32_MAX;
+			continue;
+		}
 		if (m > F32_INF ? has_quirk(way, QUIRK_NAN_DROPPED) || has_quirk(way, QUIRK_INF_DROPPED) :
 		                  m == F32_INF && has_quirk(way, QUIRK_INF_DROPPED))
 			x[i] = m = 0;
+		if (m == F32_INF && has_quirk(way, QUIRK_INF_LARGEST))
+			x[i] = m = F32_MAX | (x[i] & F32_SIGN);
 		if (has_quirk(way, QUIRK_FLUSH_SOURCE) && (m & F32_INF) == 0)
 			x[i] &= F32_SIGN;
 		if (has_quirk(way, QUIRK_VIA_BF16))
