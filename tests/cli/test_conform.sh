@@ -242,6 +242,7 @@ wrong "exited with status 3 after 3476 of 6952 bytes of its answer" exits-half
 wrong "hello: it cannot be refused" refuses-hello
 wrong "is not a whole number: write it without quotes" quoted
 wrong "is not a JSON object" babbles
+exits 3 'is not a JSON object: invalid escape' conform "read -r x; echo '{\"version\":1,\"name\":\"\\q\"}'; cat >/dev/null" --timeout 5
 wrong "no newline in 4096 bytes" no-line
 wrong "bytes where" short
 wrong "unknown key 'status' in the answer" other-key
@@ -267,6 +268,7 @@ waited stalls "no whole answer within 3 s, it stopped after 6951 of 6952 bytes o
 waited stays "does not exit"
 same "processes that are left" "" "$(ps -ef | grep -F "$program" | grep -v grep)"
 exits 2 "'csat e4m3': no question begins so: did you mean 'cast e4m3'?" conform "$program" --only scale --only 'csat e4m3'
+exits 2 "'mx mxfp8': no question begins so: did you mean 'mx mxfp8-e4m3'?" conform "$program" --only 'mx mxfp8'
 exits 2 "no question begins so in this profile; the first words are cast, " conform "$program" --like torch --only gemm
 exits 2 "unknown value 'torhc': did you mean 'torch'?" conform "$program" --like torhc
 finish

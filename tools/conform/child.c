@@ -244,10 +244,13 @@ static int receive_json(struct child *child, struct exchange *x, json_t **json, 
 		return code;
 	*json = json_loads(line, JSON_REJECT_DUPLICATES, &problem);
 	if (*json == NULL || !json_is_object(*json)) {
+		const char *why = *json == NULL ? problem.text : "";
+
 		json_decref(*json);
 		make_printable(line);
-		return fail(error, EXIT_INPUT, "%s: %s: '%.60s' is not a JSON object; on standard output are answers alone",
-		            child->command, x->what, line);
+		make_printable(problem.text);
+		return fail(error, EXIT_INPUT, "%s: %s: '%.60s' is not a JSON object%s%s; on standard output are answers alone",
+		            child->command, x->what, line, *why != '\0' ? ": " : "", why);
 	}
 	return EXIT_OK;
 }

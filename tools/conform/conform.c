@@ -147,6 +147,7 @@ static size_t count_words(const char *text)
 /* The label that words were probably meant to begin. */
 struct meant {
 	struct nearest nearest;
+	bool begins; /* it begins with them, within a word */
 	char best[sizeof((struct question *)0)->label];
 };
 
@@ -159,8 +160,11 @@ static int offer(void *context, const struct question *q, struct error *error)
 	snprintf(label, sizeof label, "%s", q->label);
 	for (size_t left = count_words(label), n = count_words(meant->nearest.word); left > n; left--)
 		*strrchr(label, ' ') = '\0';
+	if (meant->begins)
+		return EXIT_OK;
+	meant->begins = strncmp(label, meant->nearest.word, strlen(meant->nearest.word)) == 0;
 	nearest_offer(&meant->nearest, label);
-	if (meant->nearest.best == label)
+	if (meant->begins || meant->nearest.best == label)
 		meant->nearest.best = strcpy(meant->best, label);
 	return EXIT_OK;
 }
