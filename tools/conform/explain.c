@@ -298,6 +298,16 @@ static void bar(const struct search *s, const struct set *set, size_t member, bo
 	}
 }
 
+/* How many classes a way gives, by their samples. */
+static size_t n_whole(const struct search *s, const struct way *way)
+{
+	size_t n = 0;
+
+	for (size_t c = 0; c < s->classes->n; c++)
+		n += class_total(s, way, c) == WHOLE;
+	return n;
+}
+
 /* Climbs by what questions before have shown; then by all; then without each of the first two chosen: one that gives a part of what two others
    give together hides them. */
 static void climb_all(const struct search *s, struct set *set)
@@ -317,7 +327,7 @@ static void climb_all(const struct search *s, struct set *set)
 
 		bar(s, &first, m, barred);
 		climb(s, &other, barred);
-		if (other.total > set->total)
+		if (other.total > set->total && n_whole(s, &other.way) >= n_whole(s, &set->way))
 			*set = other;
 	}
 }
