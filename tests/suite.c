@@ -38,8 +38,8 @@ uint64_t suite_seed(void)
 	return text != NULL && *text != '\0' ? strtoull(text, NULL, 0) : UINT64_C(20250101);
 }
 
-/* LeakSanitizer asks this when a process exits. */
-int __lsan_is_turned_off(void);
+/* LeakSanitizer, of gcc a shared library, asks this when a process exits. */
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {
 	return ignores_leaks;
