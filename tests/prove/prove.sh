@@ -70,9 +70,9 @@ any_of() {
 		f=-DFORMAT=${format^^}
 		prove "decode $format" decode 25 '' $f $number
 		prove "round_trip $format" round_trip 25 '' $f $number
-		prove "rounding $format" rounding 15 '' $f $number
-		prove "monotone $format" monotone 15 '' $f $number
-		prove "encode $format" encode 15 \
+		prove "rounding $format" rounding 17 '' $f $number
+		prove "monotone $format" monotone 17 '' $f $number
+		prove "encode $format" encode 17 \
 			'--replace-calls mxfp_f32_unpack:any_unpacked --replace-calls mxfp_minifloat_round:any_rounded' $f $number
 	done
 	for rule in $rules; do
