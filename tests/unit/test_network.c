@@ -529,8 +529,8 @@ TEST_LOOP(network_equals_plain_forward, N_FAMILIES)
 }
 
 /* Numbers that lie near the middle of two become one in binary32 and the other in binary64, about one of 2e4: not every logit
-   is near, but their errors are far below what the rounding itself changes. Measured: up to 0.016 of its square, where a scale was
-   the other one, from one token of 70 on. */
+   is near, but their errors are far below what the rounding itself changes. If a scale is the other one, from that token on they are
+   more, measured up to 0.016 of its square; a quarter of the tokens, those before, must then be equal but for roundings. */
 TEST_LOOP(attention_in_blocks_equals_plain_forward, N_FAMILIES)
 {
 	static double want[TOKENS * VOCABULARY], before[TOKENS * VOCABULARY];
@@ -547,6 +547,7 @@ TEST_LOOP(attention_in_blocks_equals_plain_forward, N_FAMILIES)
 	run_plainly(&t, f, ids, before);
 	for (int attention = 0; attention < 3; attention++) {
 		double change = 0, difference = 0;
+		size_t n_equal = 0;
 
 		rounds_cache = true;
 		rounds_attention = attention > 0;
@@ -554,11 +555,17 @@ TEST_LOOP(attention_in_blocks_equals_plain_forward, N_FAMILIES)
 		options.attention = attention > 0 ? MXFP_FORMAT_MXFP8_E4M3 : OPTION_FORMAT_NONE;
 		run_plainly(&t, f, ids, want);
 		run_network(path, &options, ids, got);
-		for (size_t i = 0; i < TOKENS * VOCABULARY; i++) {
+		for (size_t i = 0; i < TOKENS * VOCABULARY; i++)
 			change += (want[i] - before[i]) * (want[i] - before[i]);
-			difference += ((double)got[i] - want[i]) * ((double)got[i] - want[i]);
+		for (size_t token = 0; token < TOKENS; token++) {
+			double of_token = 0;
+
+			for (size_t i = token * VOCABULARY; i < (token + 1) * VOCABULARY; i++)
+				of_token += ((double)got[i] - want[i]) * ((double)got[i] - want[i]);
+			n_equal += of_token < 1e-9 * change;
+			difference += of_token;
 		}
-		ck_assert_msg(difference < 0.05 * change, "%s, %d: %g of %g", f->type, attention, sqrt(difference), sqrt(change));
+		ck_assert_msg(difference < (n_equal > TOKENS / 4 ? 0.05 : 0.01) * change, "%s, %d: %g of %g", f->type, attention, sqrt(difference), sqrt(change));
 		if (attention == 0)
 			memcpy(before, want, sizeof before); /* what follows is the change by attention alone */
 	}

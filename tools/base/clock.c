@@ -12,3 +12,12 @@ double clock_seconds(void)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
+
+void clock_pause(long *nanoseconds)
+{
+	if (*nanoseconds == 0)
+		*nanoseconds = 1000;
+	nanosleep(&(struct timespec){.tv_nsec = *nanoseconds}, NULL);
+	if (*nanoseconds < 100000)
+		*nanoseconds *= 2;
+}

@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #ifdef HAVE_MPI
 #include <mpi.h>
@@ -66,7 +65,7 @@ static int wait_for(struct exchange *e, MPI_Request *requests, struct error *err
 {
 	static const double apart = 0.25;
 	const double end = clock_seconds() + e->timeout + apart * ranks_own();
-	struct timespec pause = {.tv_nsec = 1000};
+	long pause = 0;
 
 	for (;;) {
 		bool late = clock_seconds() > end, done;
@@ -79,9 +78,7 @@ static int wait_for(struct exchange *e, MPI_Request *requests, struct error *err
 			return EXIT_OK;
 		if (late)
 			return fail_late(e, requests, requests + e->n_ranks, error);
-		nanosleep(&pause, NULL);
-		if (pause.tv_nsec < 100000)
-			pause.tv_nsec *= 2;
+		clock_pause(&pause);
 	}
 }
 

@@ -20,7 +20,8 @@ bool ranks_started(void)
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 /* Bytes of a message, of which MPI takes memory once more where it joins them. */
 enum { MESSAGE = 1 << 24 };
@@ -42,21 +43,18 @@ int ranks_begin(struct error *error)
 	return EXIT_OK;
 }
 
-/* Waits as exchange.c does: MPI's own waiting takes a whole CPU, which another rank or thread may need. */
+/* MPI's own waiting takes a whole CPU, which another rank or thread may need. */
 static void wait_for(MPI_Request *request)
 {
-	struct timespec pause = {.tv_nsec = 1000};
+	long pause = 0;
 
-	for (int done = 0; MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done;) {
-		nanosleep(&pause, NULL);
-		if (pause.tv_nsec < 100000)
-			pause.tv_nsec *= 2;
-	}
+	for (int done = 0; MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done;)
+		clock_pause(&pause);
 }
 
 static void broadcast(void *items, size_t n, MPI_Datatype type, int from)
 {
-	MPI_Request request;
+	MPI_Request request = MPI_REQUEST_NULL;
 
 	MPI_Ibcast(items, (int)n, type, from, MPI_COMM_WORLD, &request);
 	wait_for(&request);
@@ -64,7 +62,7 @@ static void broadcast(void *items, size_t n, MPI_Datatype type, int from)
 
 static void reduce(void *items, size_t n, MPI_Datatype type, MPI_Op op)
 {
-	MPI_Request request;
+	MPI_Request request = MPI_REQUEST_NULL;
 
 	MPI_Iallreduce(MPI_IN_PLACE, items, (int)n, type, op, MPI_COMM_WORLD, &request);
 	wait_for(&request);
