@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The module for Python, without what reads models: it compiles against this tree's library, and its tests on arrays, values and
-# pages pass. pip's way to build it, which takes minutes, is scripts/check-python.sh; here tree.py gives its list of sources.
+# The module for Python, without what reads models: it compiles against this tree's library, its tests on arrays, values and pages
+# pass, and its products equal the command's. pip's way to build it, which takes minutes, is scripts/check-python.sh; here tree.py
+# gives its list of sources.
 set -euo pipefail
 build=$PWD
 cd "${srcdir:-$(dirname "$0")/../..}"
@@ -38,5 +39,6 @@ ${CC:-cc} -O1 -std=gnu11 -Wall -Wextra -Werror -fPIC -shared -DPy_LIMITED_API=0x
 for package in numpy pytest; do
 	python3 -c "import $package" 2>/dev/null || skip "no $package"
 done
-MXFP_COMMAND=$build/mxfp PYTHONPATH=$dir PYTHONDONTWRITEBYTECODE=1 python3 -m pytest -q -p no:cacheprovider \
-	-k "not mypy and not stubs" "$source"/python/tests/test_{arrays,types,values}.py
+export MXFP_COMMAND=$build/mxfp PYTHONPATH=$dir PYTHONDONTWRITEBYTECODE=1
+python3 -m pytest -q -p no:cacheprovider -k "not mypy and not stubs" "$source"/python/tests/test_{arrays,types,values}.py
+python3 -m pytest -q -p no:cacheprovider -k "test_gemm and mxfp4" "$source/python/tests/test_command.py"
