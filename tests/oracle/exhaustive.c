@@ -7,7 +7,8 @@
  * mode of formats that always overflow or always saturate, the rounding mode of f32 itself. Stochastic rounding, whose
  * result depends on the index too, on 2^24 numbers against the reference.
  * From every other format: all of its numbers, all options, against the reference; no case of the reference itself.
- * Then the scale bytes of NVFP4, every recipe, for every finite largest magnitude of a tensor (exhaustive_nvfp4.c).
+ * Then the scales of NVFP4, every recipe, for every finite largest magnitude of a tensor, against the processor's own binary32
+ * (exhaustive_nvfp4.c).
  * Then the functions of one number, all 2^32 inputs with the default parameter, against MPFR (exhaustive_function.c).
  *
  * --tier T, --from F, --format F, --round M and --overflow O choose a part of the conversions (with the last two, of
@@ -172,10 +173,10 @@ static kernel *kernel_of(const struct unit *u, const struct mxfp_kernels *table)
 	return NULL;
 }
 
-/* Whether the reference is a case, which MPFR judges; elsewhere it is what the others are compared with. */
+/* Whether the reference is a case, which others judge; elsewhere it is what the others are compared with. */
 static bool judges_reference(const struct unit *u)
 {
-	return u->kind == FUNCTION || (u->kind == FROM_F32 && u->rounding.mode != MXFP_ROUND_SR);
+	return u->kind == FUNCTION || u->kind == NVFP4 || (u->kind == FROM_F32 && u->rounding.mode != MXFP_ROUND_SR);
 }
 
 /* The tiers that have a kernel of their own: one whose slot holds the function of another of them, or the reference's, is the

@@ -40,8 +40,8 @@ struct exhaustive_result exhaustive_sample(const struct exhaustive_case *c);
 /* All numbers of a format of at most 19 bits in every mode, overflow mode and sign of zero against the reference. */
 struct exhaustive_result exhaustive_narrow(const struct exhaustive_case *c);
 
-/* The scale bytes of NVFP4 tensors on n tiers against the reference, computed once: for every finite largest magnitude, or in
-   each `every`-th piece of them. */
+/* The scales of NVFP4 on n tiers against the processor's own binary32: of tensors of every finite largest magnitude, or in each
+   `every`-th piece of them. */
 void exhaustive_nvfp4(const struct exhaustive_case *tiers, size_t n, enum mxfp_recipe recipe, size_t every,
                       struct exhaustive_result *results);
 

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scale bytes of NVFP4 for every largest magnitude that a tensor can have: all 2^31 - 2^23 finite ones, four blocks
- * each, whose own largest magnitudes lie from the tensor's down to where their scales vanish. The recipes 4over6 choose
- * between two bytes by all numbers of a block: every SAMPLE-th tensor must have the reference's, the others one of the two.
- * Recipes without a tensor scale know no tensor: there it is every largest magnitude that a block can have, many in one call.
+ * The scales of NVFP4 against section 4 of doc/numerics.md in the processor's own binary32, which shares no code with ref/ and the
+ * kernels.
+ *
+ * What a recipe computes of a tensor, which every tier takes from the reference, for every largest magnitude that a tensor can have: all
+ * 2^31 - 2^23 finite ones. The bytes of four blocks of it, whose own largest magnitudes lie from the tensor's down to where their
+ * scales vanish, by every tier for one tensor in SPREAD, others in each binade. The recipes 4over6 choose between two bytes by all
+ * numbers of a block: every SAMPLE-th of these tensors must have the reference's, the others one of the two. Recipes without a tensor
+ * scale know no tensor: there it is every largest magnitude that a block can have, many in one call.
  */
+#include <float.h>
 #include <string.h>
 
 #include "oracle/exhaustive.h"
-#include "f32.h"
 #include "ref.h"
 
-enum { BLOCK = 16, N_BLOCKS = 4, PIECE = EXHAUSTIVE_PIECE, SAMPLE = 509, SIGNIFICAND_BITS = 23,
-       MANY = 1 << 10 /* blocks of a call where blocks are alone */ };
+enum { BLOCK = 16, N_BLOCKS = 4, PIECE = EXHAUSTIVE_PIECE, SPREAD = 8, SAMPLE = 509,
+       SIGNIFICAND_BITS = 23, MANY = 1 << 10 /* blocks of a call where blocks are alone */ };
 
 struct sweep {
 	const struct exhaustive_case *tiers;
@@ -27,6 +31,147 @@ struct expected {
 	uint8_t scales[N_BLOCKS], others[N_BLOCKS];
 };
 
+/* As in struct mxfp_nvfp4_tensor. */
+struct tensor {
+	float scale, reciprocal, six_scales, sixth, encode, decode, encode_sixth;
+};
+
+static float float_of(uint32_t bits)
+{
+	float x;
+
+	memcpy(&x, &bits, sizeof x);
+	return x;
+}
+
+static uint32_t bits_of(float x)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof bits);
+	return bits;
+}
+
+static float larger(float a, float b)
+{
+	return a > b ? a : b;
+}
+
+static float smaller(float a, float b)
+{
+	return a < b ? a : b;
+}
+
+/* g or gs, and S. */
+static float scale_of(enum mxfp_recipe recipe, float amax)
+{
+	const float range = mxfp_nvfp4_chooses(recipe) ? 1536 : 2688, gs = range * (1 / amax);
+
+	switch (recipe) {
+	case MXFP_RECIPE_TE:
+	case MXFP_RECIPE_4OVER6:
+		return amax / range;
+	case MXFP_RECIPE_COMPRESSED_TENSORS:
+		return gs <= FLT_MAX ? gs : 1;
+	case MXFP_RECIPE_TORCHAO:
+		return larger(amax / range, 0x1p-121F);
+	case MXFP_RECIPE_MODELOPT:
+	case MXFP_RECIPE_MODELOPT_0_45:
+	case MXFP_RECIPE_MODELOPT_4OVER6:
+		return larger(amax / range, 0x1p-140F);
+	case MXFP_RECIPE_TORCHAO_1:
+	case MXFP_RECIPE_GGML:
+		break;
+	}
+	return 1;
+}
+
+static float encode_of(enum mxfp_recipe recipe, float amax)
+{
+	const float s = smaller((recipe == MXFP_RECIPE_TE ? 2688 : 1536) / amax, FLT_MAX);
+
+	return (recipe == MXFP_RECIPE_TE || recipe == MXFP_RECIPE_4OVER6) && s > 0 ? s : 1;
+}
+
+static struct tensor tensor_of(enum mxfp_recipe recipe, float amax)
+{
+	const float scale = amax > 0 ? scale_of(recipe, amax) : 1, encode = amax > 0 ? encode_of(recipe, amax) : 1;
+
+	return (struct tensor){scale, 1 / scale, 6 * scale, amax / 6, encode, 1 / encode, encode * (1.0F / 6)};
+}
+
+static bool is_tensor(const struct tensor *t, const struct mxfp_nvfp4_tensor *reference)
+{
+	return bits_of(t->scale) == reference->scale && bits_of(t->reciprocal) == reference->reciprocal &&
+	       bits_of(t->six_scales) == reference->six_scales && bits_of(t->sixth) == reference->sixth &&
+	       bits_of(t->encode) == reference->encode && bits_of(t->decode) == reference->decode &&
+	       bits_of(t->encode_sixth) == reference->encode_sixth;
+}
+
+/* The saturating code of x >= 0 by rne. */
+static uint8_t e4m3(float x)
+{
+	const uint32_t all_exponents_less = (127 - 7) << 3;
+	uint32_t bits = bits_of(x);
+
+	if (x < 0x1p-6F) /* units of 2^-9, rounded to an integer in the lowest bits */
+		return (uint8_t)bits_of(x * 0x1p9F + 0x1p23F);
+	bits = (bits + 0x7FFFF + (bits >> 20 & 1)) >> 20;
+	return bits < all_exponents_less + 0x7E ? (uint8_t)(bits - all_exponents_less) : 0x7E;
+}
+
+/* The same with ties up, and for subnormal codes as ggml has it. */
+static uint8_t e4m3_of_ggml(float x)
+{
+	if (x < 0x1p-6F)
+		return (uint8_t)smaller(7, (float)(int)(x * 512 + 0.5F));
+	return x < 248 ? (uint8_t)(((bits_of(x) + 0x80000) >> 20) - ((127 - 7) << 3)) : 0x7E;
+}
+
+static uint8_t e4m3_of_modelopt_4over6(const struct tensor *t, float amax)
+{
+	const float sixth = amax / 6;
+
+	return e4m3(larger((sixth > 0 ? sixth : 1) * 256 / t->sixth, 0x1p-9F));
+}
+
+static uint8_t byte_of(enum mxfp_recipe recipe, const struct tensor *t, float amax)
+{
+	uint8_t byte;
+	float u;
+
+	switch (recipe) {
+	case MXFP_RECIPE_TE:
+	case MXFP_RECIPE_4OVER6:
+		return e4m3(amax * t->encode_sixth);
+	case MXFP_RECIPE_TORCHAO:
+		return e4m3(larger(smaller(amax / 6 / t->scale, 448), 0x1p-6F));
+	case MXFP_RECIPE_TORCHAO_1:
+		return e4m3(larger(smaller(amax / 6, 448), 0x1p-6F));
+	case MXFP_RECIPE_COMPRESSED_TENSORS:
+		byte = e4m3(t->scale * (amax / 6));
+		return byte != 0 ? byte : 0x20;
+	case MXFP_RECIPE_MODELOPT:
+	case MXFP_RECIPE_MODELOPT_0_45:
+		u = amax / t->six_scales;
+		u = u > 0 ? u : 1;
+		return e4m3(recipe == MXFP_RECIPE_MODELOPT ? u : larger(u, 0x1p-9F));
+	case MXFP_RECIPE_GGML:
+		return e4m3_of_ggml(amax / 6);
+	case MXFP_RECIPE_MODELOPT_4OVER6:
+		return e4m3_of_modelopt_4over6(t, amax);
+	}
+	return 0;
+}
+
+/* The byte that puts a block's amax at 4, the other one of 4over6. The only one where the recipe does not choose. */
+static uint8_t other_byte_of(enum mxfp_recipe recipe, const struct tensor *t, float amax)
+{
+	if (recipe == MXFP_RECIPE_4OVER6)
+		return e4m3(1.5F * (amax * t->encode_sixth));
+	return byte_of(recipe, t, recipe == MXFP_RECIPE_MODELOPT_4OVER6 ? 1.5F * amax : amax);
+}
+
 /* A block that begins with what is `below` an amax and goes on with less. */
 static void fill_block(uint32_t x[BLOCK], uint32_t amax, uint32_t below)
 {
@@ -37,59 +182,70 @@ static void fill_block(uint32_t x[BLOCK], uint32_t amax, uint32_t below)
 	}
 }
 
-/* Numbers of a tensor with this largest magnitude: blocks begin with it, with what is 2.5 steps of ue4m3 below it, with
-   2^-8 of it and with 2^-17 of it. */
+/* Numbers of a tensor with this largest magnitude: blocks begin with it, with what is 2.5 steps of ue4m3 below it, and with any
+   significands 2^-8 and 2^-17 of it, or up to half of that. */
 static void fill(uint32_t x[N_BLOCKS][BLOCK], uint32_t amax)
 {
-	static const uint32_t below[N_BLOCKS] = {0, 0x280000, 8 << SIGNIFICAND_BITS, 17 << SIGNIFICAND_BITS};
+	const uint32_t any = amax * UINT32_C(2654435761) >> (32 - SIGNIFICAND_BITS);
+	const uint32_t below[N_BLOCKS] = {0, 0x280000, (8 << SIGNIFICAND_BITS) + any, (17 << SIGNIFICAND_BITS) + any};
 
 	for (uint32_t b = 0; b < N_BLOCKS; b++)
 		fill_block(x[b], amax, below[b]);
 }
 
-/* The byte that puts a block's amax at 4, the other one of 4over6. */
-static uint8_t byte_at_four(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint32_t amax)
+/* Whether the reference chooses one of the two bytes of each block, which all tiers must then choose too. */
+static bool is_chosen(const struct sweep *s, const struct mxfp_quantize_job *job)
 {
-	const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE};
-	const uint32_t one_and_half = UINT32_C(0x3FC00000);
-	struct mxfp_counts counts = {.size = sizeof counts};
-
-	if (recipe == MXFP_RECIPE_MODELOPT_4OVER6)
-		return mxfp_nvfp4_block_scale_ref(recipe, t, mxfp_f32_mul(one_and_half, amax));
-	return (uint8_t)mxfp_minifloat_encode(mxfp_format_get_info(MXFP_FORMAT_UE4M3),
-	                                      mxfp_f32_mul(one_and_half, mxfp_f32_mul(amax, t->encode_sixth)), 0, &rne, 0,
-	                                      &counts);
+	return mxfp_nvfp4_chooses(s->recipe) && job->tensor_amax % SAMPLE == 0;
 }
 
-static void expect(const struct sweep *s, const struct mxfp_quantize_job *job, uint32_t x[N_BLOCKS][BLOCK],
-                   struct expected *expected)
+static bool is_one(const struct expected *expected, int b, uint8_t scale)
 {
-	const struct mxfp_nvfp4_tensor t = mxfp_nvfp4_tensor_ref(s->recipe, job->tensor_amax);
-	uint8_t codes[N_BLOCKS * BLOCK / 2];
-	struct mxfp_quantize_job whole = *job;
-
-	if (mxfp_nvfp4_chooses(s->recipe) && job->tensor_amax % SAMPLE == 0) {
-		whole.scales = expected->scales;
-		whole.codes = codes;
-		mxfp_quantize_nvfp4_ref(&whole);
-		memcpy(expected->others, expected->scales, sizeof expected->others);
-		return;
-	}
-	for (int b = 0; b < N_BLOCKS; b++) {
-		uint32_t amax = x[b][0] & INT32_MAX;
-
-		expected->scales[b] = expected->others[b] = mxfp_nvfp4_block_scale_ref(s->recipe, &t, amax);
-		if (mxfp_nvfp4_chooses(s->recipe))
-			expected->others[b] = byte_at_four(s->recipe, &t, amax);
-	}
+	return scale == expected->scales[b] || scale == expected->others[b];
 }
 
 static bool is_wrong(const struct expected *expected, const uint8_t *scales)
 {
 	for (int b = 0; b < N_BLOCKS; b++)
-		if (scales[b] != expected->scales[b] && scales[b] != expected->others[b])
+		if (!is_one(expected, b, scales[b]))
 			return true;
 	return false;
+}
+
+/* A choice of the reference that is none of the two changes nothing here: its own case finds it. */
+static void expect(const struct sweep *s, const struct tensor *t, const struct mxfp_quantize_job *job, uint32_t x[N_BLOCKS][BLOCK],
+                   struct expected *expected)
+{
+	for (int b = 0; b < N_BLOCKS; b++) {
+		const float amax = float_of(x[b][0] & INT32_MAX);
+
+		expected->scales[b] = byte_of(s->recipe, t, amax);
+		expected->others[b] = other_byte_of(s->recipe, t, amax);
+	}
+	if (!is_chosen(s, job))
+		return;
+	mxfp_quantize_nvfp4_ref(job);
+	for (int b = 0; b < N_BLOCKS; b++)
+		if (is_one(expected, b, job->scales[b]))
+			expected->scales[b] = expected->others[b] = job->scales[b];
+}
+
+static bool is_reference(const struct sweep *s, size_t tier)
+{
+	return s->tiers[tier].table == s->tiers[tier].reference;
+}
+
+/* The scale bytes of the job's blocks by a tier. Of the reference, which takes long, its function that makes them alone, but where
+   it chooses. */
+static void run_tier(const struct sweep *s, size_t tier, const struct mxfp_quantize_job *job)
+{
+	if (!is_reference(s, tier) || is_chosen(s, job)) {
+		s->tiers[tier].table->quantize[MXFP_FORMAT_NVFP4](job);
+		return;
+	}
+	const struct mxfp_nvfp4_tensor t = mxfp_nvfp4_tensor_ref(s->recipe, job->tensor_amax);
+	for (size_t b = 0; b < job->cols / BLOCK; b++)
+		job->scales[b] = mxfp_nvfp4_block_scale_ref(s->recipe, &t, ((const uint32_t *)job->src)[b * BLOCK] & INT32_MAX);
 }
 
 /* One row of n blocks. */
@@ -112,6 +268,12 @@ static struct mxfp_quantize_job job_of(const struct sweep *s, const void *x, siz
 	};
 }
 
+/* Whether the bytes of a tensor are looked at: over SPREAD binades, those of every significand. */
+static bool is_spread(uint32_t amax)
+{
+	return (amax + (amax >> SIGNIFICAND_BITS)) % SPREAD == 0;
+}
+
 /* A tier is not run on after its first wrong tensor of a piece. */
 static void run_piece(void *context, size_t piece)
 {
@@ -125,13 +287,23 @@ static void run_piece(void *context, size_t piece)
 
 	for (uint32_t i = 0; i < PIECE; i++) {
 		job.tensor_amax = (uint32_t)(piece * s->every) * PIECE + i;
-		fill(x, job.tensor_amax);
-		expect(s, &job, x, &expected);
+		const struct tensor t = tensor_of(s->recipe, float_of(job.tensor_amax));
+		const bool spread = is_spread(job.tensor_amax);
+		if (spread) {
+			fill(x, job.tensor_amax);
+			expect(s, &t, &job, x, &expected);
+		}
 		for (size_t tier = 0; tier < s->n_tiers; tier++) {
 			if (wrong[tier])
 				continue;
-			s->tiers[tier].table->quantize[MXFP_FORMAT_NVFP4](&job);
-			wrong[tier] = is_wrong(&expected, scales);
+			if (is_reference(s, tier)) {
+				const struct mxfp_nvfp4_tensor reference = mxfp_nvfp4_tensor_ref(s->recipe, job.tensor_amax);
+				wrong[tier] = !is_tensor(&t, &reference);
+			}
+			if (spread) {
+				run_tier(s, tier, &job);
+				wrong[tier] = wrong[tier] || is_wrong(&expected, scales);
+			}
 			if (wrong[tier])
 				exhaustive_wrong(&s->tiers[tier], &s->n_wrong[tier], "scales of the tensor with amax", job.tensor_amax);
 		}
@@ -144,7 +316,7 @@ static void run_blocks(void *context, size_t piece)
 	static _Thread_local uint32_t x[MANY][BLOCK];
 	static _Thread_local uint8_t scales[MANY], expected[MANY], codes[MANY * BLOCK / 2];
 	const struct sweep *s = context;
-	const struct mxfp_nvfp4_tensor t = mxfp_nvfp4_tensor_ref(s->recipe, 0);
+	const struct tensor t = tensor_of(s->recipe, 0);
 	bool wrong[EXHAUSTIVE_MAX_TIERS] = {false};
 	struct mxfp_counts counts = {0};
 	struct mxfp_quantize_job job = job_of(s, x, MANY, codes, scales, &counts);
@@ -153,13 +325,13 @@ static void run_blocks(void *context, size_t piece)
 	for (uint32_t at = first; at < first + PIECE; at += MANY) {
 		for (uint32_t i = 0; i < MANY; i++) {
 			fill_block(x[i], at + i, 0);
-			expected[i] = mxfp_nvfp4_block_scale_ref(s->recipe, &t, at + i);
+			expected[i] = byte_of(s->recipe, &t, float_of(at + i));
 		}
 		job.tensor_amax = at + MANY - 1;
 		for (size_t tier = 0; tier < s->n_tiers; tier++) {
 			size_t i = 0;
 
-			s->tiers[tier].table->quantize[MXFP_FORMAT_NVFP4](&job);
+			run_tier(s, tier, &job);
 			if (wrong[tier] || memcmp(scales, expected, sizeof scales) == 0)
 				continue;
 			while (scales[i] == expected[i])
@@ -177,7 +349,10 @@ void exhaustive_nvfp4(const struct exhaustive_case *tiers, size_t n, enum mxfp_r
 	struct sweep s = {.tiers = tiers, .n_tiers = n, .recipe = recipe, .every = every, .n_wrong = n_wrong};
 	size_t pieces = (F32_INF / PIECE + every - 1) / every;
 
-	exhaustive_run(tiers, pieces, recipe == MXFP_RECIPE_TORCHAO_1 || recipe == MXFP_RECIPE_GGML ? run_blocks : run_piece, &s);
+	const bool alone = recipe == MXFP_RECIPE_TORCHAO_1 || recipe == MXFP_RECIPE_GGML;
+
+	exhaustive_run(tiers, pieces, alone ? run_blocks : run_piece, &s);
 	for (size_t tier = 0; tier < n; tier++)
-		results[tier] = (struct exhaustive_result){(uint64_t)pieces * PIECE, n_wrong[tier]};
+		results[tier] = (struct exhaustive_result){
+			(uint64_t)pieces * PIECE / (alone || is_reference(&s, tier) ? 1 : SPREAD), n_wrong[tier]};
 }
