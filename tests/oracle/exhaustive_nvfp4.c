@@ -108,16 +108,18 @@ static bool is_tensor(const struct tensor *t, const struct mxfp_nvfp4_tensor *re
 	       bits_of(t->encode_sixth) == reference->encode_sixth;
 }
 
+/* What a code has less than the top 12 bits of a normal number. */
+enum { REBIAS = (127 - 7) << 3 };
+
 /* The saturating code of x >= 0 by rne. */
 static uint8_t e4m3(float x)
 {
-	const uint32_t all_exponents_less = (127 - 7) << 3;
 	uint32_t bits = bits_of(x);
 
 	if (x < 0x1p-6F) /* units of 2^-9, rounded to an integer in the lowest bits */
 		return (uint8_t)bits_of(x * 0x1p9F + 0x1p23F);
 	bits = (bits + 0x7FFFF + (bits >> 20 & 1)) >> 20;
-	return bits < all_exponents_less + 0x7E ? (uint8_t)(bits - all_exponents_less) : 0x7E;
+	return bits < REBIAS + 0x7E ? (uint8_t)(bits - REBIAS) : 0x7E;
 }
 
 /* The same with ties up, and for subnormal codes as ggml has it. */
@@ -125,7 +127,7 @@ static uint8_t e4m3_of_ggml(float x)
 {
 	if (x < 0x1p-6F)
 		return (uint8_t)smaller(7, (float)(int)(x * 512 + 0.5F));
-	return x < 248 ? (uint8_t)(((bits_of(x) + 0x80000) >> 20) - ((127 - 7) << 3)) : 0x7E;
+	return x < 248 ? (uint8_t)(((bits_of(x) + 0x80000) >> 20) - REBIAS) : 0x7E;
 }
 
 static uint8_t e4m3_of_modelopt_4over6(const struct tensor *t, float amax)
