@@ -7,6 +7,10 @@
 
 #include <mxfp.h>
 
+#if defined __BYTE_ORDER__ && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#error "numbers are sent little-endian; on this machine their bytes would have to be reversed"
+#endif
+
 static char line[4096];
 static const char *own_acc = "";
 static unsigned own_pass;
@@ -58,7 +62,7 @@ static int choice(const char *key, enum mxfp_option option)
 	return mxfp_option_from_name(&value, option, word(key)) == MXFP_OK ? value : 0;
 }
 
-/* Each answers n items, and returns how many bytes that is; -1: not supported. On a little-endian machine numbers are as they are sent. */
+/* Each answers n items, and returns how many bytes that is; -1: not supported. Numbers are as they are sent. */
 static long done(enum mxfp_status status, long bytes)
 {
 	return status == MXFP_OK ? bytes : -1;
