@@ -10,25 +10,23 @@ static uint64_t limb_at(const struct wide *a, int index, int n)
 	return index < 0 || index > n ? 0 : a->limb[index];
 }
 
-/* a * 2^shift for a shift of either sign. */
+/* a * 2^shift for a shift of either sign. Limbs come from later ones, or from earlier ones: in that order, r may be a. */
 static void shift_by(struct wide *r, const struct wide *a, int shift, int n)
 {
 	int limbs = shift >= 0 ? shift / 64 : -((63 - shift) / 64);
 	int bits = shift - 64 * limbs;
-	struct wide s;
 
-	for (int i = 0; i <= n; i++) {
-		s.limb[i] = limb_at(a, i + limbs, n) << bits;
-		if (bits != 0)
-			s.limb[i] |= limb_at(a, i + limbs + 1, n) >> (64 - bits);
+	for (int done = 0; done <= n; done++) {
+		int i = shift >= 0 ? done : n - done;
+		uint64_t below = bits != 0 ? limb_at(a, i + limbs + 1, n) >> (64 - bits) : 0;
+
+		r->limb[i] = limb_at(a, i + limbs, n) << bits | below;
 	}
-	memcpy(r->limb, s.limb, (size_t)(n + 1) * sizeof s.limb[0]);
 }
 
 void mxfp_wide_set(struct wide *r, uint64_t significand, int exponent, int n)
 {
-	memset(r->limb, 0, (size_t)(n + 1) * sizeof r->limb[0]);
-	r->limb[0] = significand;
+	*r = (struct wide){{significand}};
 	shift_by(r, r, exponent, n);
 }
 
@@ -89,6 +87,10 @@ void mxfp_wide_div_small(struct wide *r, const struct wide *a, uint32_t d, int n
 	uint64_t rest = 0;
 
 	for (int i = 0; i <= n; i++) { /* long division by digits of 32 bits */
+		if (rest == 0 && a->limb[i] == 0) {
+			r->limb[i] = 0;
+			continue;
+		}
 		uint64_t high = rest << 32 | a->limb[i] >> 32;
 		uint64_t low = high % d << 32 | (uint32_t)a->limb[i];
 		r->limb[i] = high / d << 32 | low / d;
@@ -130,7 +132,7 @@ void mxfp_wide_mul(struct wide *r, const struct wide *a, const struct wide *b, i
 		if (i > 0)
 			p[i - 1] = carry;
 	}
-	memcpy(r->limb, p, (size_t)(n + 1) * sizeof p[0]);
+	memcpy(r->limb, p, sizeof r->limb); /* of a size that is known, which takes no call */
 }
 
 /*
