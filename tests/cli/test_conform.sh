@@ -231,6 +231,11 @@ has "few of many" "$(cat "$work/out")" "1 of the 1 classes in the tables have no
 exits 1 "answers differ" conform "$program amax-cut" --only 'scale mxfp4 rceil' --only 'mx mxfp4 rceil'
 same "one name for one fault" 1 "$(grep -c '^- ' "$work/out")"
 
+# Answers to nothing: every way is tried, those that read bytes in another order and one pass of f16 among them.
+for words in 'dot f16 f16 hopper' nvfp4-tensor; do
+	exits 1 "answers differ" conform "$program zeros" --quick --only "$words"
+done
+
 # Sums that have no name.
 exits 1 "answers differ" conform "$program drops-last" --quick --only 'dot mxfp4 mxfp4 chain'
 has "what describes sums" "$(cat "$work/out")" "mxfp conform CMD --probe describes how products are summed"

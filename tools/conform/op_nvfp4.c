@@ -83,6 +83,11 @@ static void tensor_answer(const struct question *q, const struct way *way, const
 	for (size_t i = 0; i < n; i++) {
 		const uint32_t amax = load_f32(in + 4 * i);
 		uint8_t codes[BLOCK / 2], scale;
+
+		if (amax >= F32_INF) { /* bytes in another order: a number that is no answer */
+			store_f32(out + 4 * i, UINT32_C(0xDEADBEEF));
+			continue;
+		}
 		float g = quantize(zeros, codes, &scale, amax, way).tensor_scale;
 
 		if (has_quirk(way, QUIRK_TENSOR_ZERO) && amax == 0)

@@ -72,13 +72,34 @@ static struct mxfp_matrix operand(enum mxfp_format format, size_t k, const void 
 	return matrix;
 }
 
+/* The row in the machine's order of bytes, of numbers in `room`. */
+static struct mxfp_matrix native(const struct mxfp_matrix *row, uint32_t room[K_MAX])
+{
+	const size_t width = element_of(row->format)->storage_bytes;
+	struct mxfp_matrix matrix = *row;
+
+	for (size_t i = 0; !is_blocks(row->format) && width > 1 && i < row->cols; i++) {
+		const uint8_t *at = (const uint8_t *)row->data + i * width;
+		const uint16_t half = (uint16_t)(at[0] | at[1] << 8);
+
+		if (width == 2)
+			memcpy((uint8_t *)room + i * width, &half, sizeof half);
+		else
+			room[i] = load_f32(at);
+		matrix.data = room;
+	}
+	return matrix;
+}
+
 /* Whether the library sums products of these formats in this way. */
-static bool multiply(uint32_t *c, const struct mxfp_matrix *a, const struct mxfp_matrix *w, int acc, unsigned pass)
+static bool multiply(uint32_t *c, const struct mxfp_matrix *a_row, const struct mxfp_matrix *w_row, int acc, unsigned pass)
 {
 	static uint64_t workspace[1 << 15];
+	static uint32_t room[2][K_MAX];
+	const struct mxfp_matrix a = native(a_row, room[0]), w = native(w_row, room[1]);
 	const struct mxfp_gemm_options options = {.size = sizeof options, .acc = (enum mxfp_acc)acc, .pass_k = pass};
 	const struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, c);
-	const struct mxfp_product product = {.size = sizeof product, .c = &result, .a = a, .w = w};
+	const struct mxfp_product product = {.size = sizeof product, .c = &result, .a = &a, .w = &w};
 
 	return mxfp_gemm(&product, &options, workspace, sizeof workspace, REFERENCE) == MXFP_OK;
 }
@@ -399,10 +420,12 @@ static uint32_t dot_sum(const struct question *q, const struct way *way, const u
 	}
 	for (int quirk = QUIRK_FLUSH_SUM; quirk <= QUIRK_SUM_BF16; quirk++)
 		by_hand |= has_quirk(way, (enum quirk)quirk);
-	if (!by_hand && has_quirk(way, QUIRK_ONE_PASS)) {
-		if (way->choice[MXFP_OPTION_ACC] == MXFP_ACC_EXACT)
+	if (!by_hand && has_quirk(way, QUIRK_ONE_PASS)) { /* exact is chain where an operand is in no block format */
+		const bool is_exact = way->choice[MXFP_OPTION_ACC] == MXFP_ACC_EXACT;
+
+		if (is_exact && is_blocks(q->format) && is_blocks(q->other))
 			return sum_blocks(q, &a, &w);
-		by_hand = way->choice[MXFP_OPTION_ACC] == MXFP_ACC_CHAIN;
+		by_hand = is_exact || way->choice[MXFP_OPTION_ACC] == MXFP_ACC_CHAIN;
 	}
 	/* A number that is no answer, where these formats are not summed so. */
 	if (!by_hand)
