@@ -3,10 +3,9 @@
  * make check-exhaustive: the conversions of every tier that the machine has, the reference among them.
  *
  * From f32: all 2^32 inputs to every element format, rounding mode and overflow mode, against the intervals of equal
- * codes that MPFR gives (thresholds.h); codes and counts. Of the reference, which `make prove` proves for all, one in 16: both sides of
- * every threshold. Where an option cannot matter it is run once: the overflow mode of formats that always overflow or always
- * saturate, the rounding mode of f32 itself. Stochastic rounding, whose result depends on the index too, on 2^24 numbers against the
- * reference.
+ * codes that MPFR gives (thresholds.h); codes and counts. Where an option cannot matter it is run once: the overflow
+ * mode of formats that always overflow or always saturate, the rounding mode of f32 itself. Stochastic rounding, whose
+ * result depends on the index too, on 2^24 numbers against the reference.
  * From every other format: all of its numbers, all options, against the reference; no case of the reference itself.
  * Then the scales of NVFP4, every recipe, for every finite largest magnitude of a tensor, against the processor's own binary32
  * (exhaustive_nvfp4.c).

@@ -29,9 +29,7 @@ struct exhaustive_result {
 	unsigned n_wrong_pieces;
 };
 
-/* All of binary32 against the intervals of MPFR; `thresholds` by sign, without any if the destination is f32. Of the reference, which
-   takes as long as all kernels and whose casts `make prove` proves for all numbers, the 2^28 nearest to multiples of 2^12, where
-   every threshold lies. */
+/* All of binary32 against the intervals of MPFR; `thresholds` by sign, without any if the destination is f32. */
 struct exhaustive_result exhaustive_f32(const struct exhaustive_case *c, const struct oracle *oracle,
                                         const struct thresholds *thresholds);
 
