@@ -10,7 +10,7 @@ static uint64_t limb_at(const struct wide *a, int index, int n)
 	return index < 0 || index > n ? 0 : a->limb[index];
 }
 
-/* a * 2^shift for a shift of either sign. Limbs come from later ones, or from earlier ones: in that order, r may be a. */
+/* a * 2^shift for a shift of either sign. No limb is written before it was last read, so r may be a. */
 static void shift_by(struct wide *r, const struct wide *a, int shift, int n)
 {
 	int limbs = shift >= 0 ? shift / 64 : -((63 - shift) / 64);

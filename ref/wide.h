@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Nonnegative fixed-point numbers below 2^64: limb[0] is the integer part, limb[i] has the weight 2^-64i. An operation on n
- * limbs of fraction reads no others, and what it leaves in others is undefined; its unit is 2^-64n. Results may be their operands.
+ * limbs of fraction reads no others; what it leaves in them is undefined. Its unit is 2^-64n. Results may be their operands.
  */
 #ifndef MXFP_REF_WIDE_H
 #define MXFP_REF_WIDE_H

@@ -4,11 +4,7 @@
 # accused, whatever the seed; programs that misbehave get a clear error, in time.
 . "${srcdir:-.}/tests/cli/cli.shlib"
 program=$work/program run=${MXFP_RUN:+$MXFP_RUN } # an emulator
-# The program is little-endian, and an emulator takes its time: there it is one of this machine.
-program_cc=${CC:-cc}
-[ -z "$run" ] || program_cc=cc
-# shellcheck disable=SC2086 # CC may contain options
-$program_cc -std=gnu11 -O1 -o "$program" "${srcdir:-.}/tests/cli/conform_program.c" -lm || { echo "no C compiler"; exit 77; }
+native_cc -std=gnu11 -O1 -o "$program" "${srcdir:-.}/tests/cli/conform_program.c" -lm || { echo "no C compiler"; exit 77; }
 
 # Programs that are waited for, all at once, beside the rest.
 for fault in sleeps silent deaf drips stalls stays; do

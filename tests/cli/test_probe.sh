@@ -4,11 +4,7 @@
 # other; machines that nobody makes are described as they are, and have no name.
 . "${srcdir:-.}/tests/cli/cli.shlib"
 program=$work/program library=$work/library run=${MXFP_RUN:+$MXFP_RUN } # an emulator
-# The program is little-endian, and an emulator takes its time: there it is one of this machine.
-program_cc=${CC:-cc}
-[ -z "$run" ] || program_cc=cc
-# shellcheck disable=SC2086 # CC may contain options
-$program_cc -std=gnu11 -O2 -ffp-contract=off -o "$program" "${srcdir:-.}/tests/cli/probe_program.c" -lm || { echo "no C compiler"; exit 77; }
+native_cc -std=gnu11 -O2 -ffp-contract=off -o "$program" "${srcdir:-.}/tests/cli/probe_program.c" -lm || { echo "no C compiler"; exit 77; }
 
 # probed ARGS...: what is printed; whatever is described gives all answers, but FP8 of cdna3, which is found by name alone.
 probed() {

@@ -186,8 +186,7 @@ static void choose_tiers(const struct unit *u, const struct tiers *all, struct t
 	chosen->n = 0;
 	for (size_t i = 0; i < all->n; i++) {
 		const struct exhaustive_case *c = &all->cases[i];
-		const bool is_reference = c->table == c->reference;
-		bool same = is_reference ? !judges_reference(u) : kernel_of(u, c->table) == kernel_of(u, c->reference);
+		bool same = exhaustive_is_reference(c) ? !judges_reference(u) : kernel_of(u, c->table) == kernel_of(u, c->reference);
 
 		for (size_t k = 0; k < chosen->n && !same; k++)
 			same = kernel_of(u, c->table) == kernel_of(u, chosen->cases[k].table);

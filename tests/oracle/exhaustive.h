@@ -24,6 +24,12 @@ struct exhaustive_case {
 	unsigned workers;
 };
 
+/* Whether the case's kernels are the reference's. */
+static inline bool exhaustive_is_reference(const struct exhaustive_case *c)
+{
+	return c->table == c->reference;
+}
+
 struct exhaustive_result {
 	uint64_t n_inputs;
 	unsigned n_wrong_pieces;

@@ -12,6 +12,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "bits.h"
 #include "oracle/exhaustive.h"
 #include "ref.h"
 
@@ -35,22 +36,6 @@ struct expected {
 struct tensor {
 	float scale, reciprocal, six_scales, sixth, encode, decode, encode_sixth;
 };
-
-static float float_of(uint32_t bits)
-{
-	float x;
-
-	memcpy(&x, &bits, sizeof x);
-	return x;
-}
-
-static uint32_t bits_of(float x)
-{
-	uint32_t bits;
-
-	memcpy(&bits, &x, sizeof bits);
-	return bits;
-}
 
 static float larger(float a, float b)
 {
@@ -102,10 +87,10 @@ static struct tensor tensor_of(enum mxfp_recipe recipe, float amax)
 
 static bool is_tensor(const struct tensor *t, const struct mxfp_nvfp4_tensor *reference)
 {
-	return bits_of(t->scale) == reference->scale && bits_of(t->reciprocal) == reference->reciprocal &&
-	       bits_of(t->six_scales) == reference->six_scales && bits_of(t->sixth) == reference->sixth &&
-	       bits_of(t->encode) == reference->encode && bits_of(t->decode) == reference->decode &&
-	       bits_of(t->encode_sixth) == reference->encode_sixth;
+	return mxfp_f32_bits(t->scale) == reference->scale && mxfp_f32_bits(t->reciprocal) == reference->reciprocal &&
+	       mxfp_f32_bits(t->six_scales) == reference->six_scales && mxfp_f32_bits(t->sixth) == reference->sixth &&
+	       mxfp_f32_bits(t->encode) == reference->encode && mxfp_f32_bits(t->decode) == reference->decode &&
+	       mxfp_f32_bits(t->encode_sixth) == reference->encode_sixth;
 }
 
 /* What a code has less than the top 12 bits of a normal number. */
@@ -114,10 +99,10 @@ enum { REBIAS = (127 - 7) << 3 };
 /* The saturating code of x >= 0 by rne. */
 static uint8_t e4m3(float x)
 {
-	uint32_t bits = bits_of(x);
+	uint32_t bits = mxfp_f32_bits(x);
 
 	if (x < 0x1p-6F) /* units of 2^-9, rounded to an integer in the lowest bits */
-		return (uint8_t)bits_of(x * 0x1p9F + 0x1p23F);
+		return (uint8_t)mxfp_f32_bits(x * 0x1p9F + 0x1p23F);
 	bits = (bits + 0x7FFFF + (bits >> 20 & 1)) >> 20;
 	return bits < REBIAS + 0x7E ? (uint8_t)(bits - REBIAS) : 0x7E;
 }
@@ -127,7 +112,7 @@ static uint8_t e4m3_of_ggml(float x)
 {
 	if (x < 0x1p-6F)
 		return (uint8_t)smaller(7, (float)(int)(x * 512 + 0.5F));
-	return x < 248 ? (uint8_t)(((bits_of(x) + 0x80000) >> 20) - REBIAS) : 0x7E;
+	return x < 248 ? (uint8_t)(((mxfp_f32_bits(x) + 0x80000) >> 20) - REBIAS) : 0x7E;
 }
 
 static uint8_t e4m3_of_modelopt_4over6(const struct tensor *t, float amax)
@@ -219,7 +204,7 @@ static void expect(const struct sweep *s, const struct tensor *t, const struct m
                    struct expected *expected)
 {
 	for (int b = 0; b < N_BLOCKS; b++) {
-		const float amax = float_of(x[b][0] & INT32_MAX);
+		const float amax = mxfp_f32_from_bits(x[b][0] & INT32_MAX);
 
 		expected->scales[b] = byte_of(s->recipe, t, amax);
 		expected->others[b] = other_byte_of(s->recipe, t, amax);
@@ -232,16 +217,11 @@ static void expect(const struct sweep *s, const struct tensor *t, const struct m
 			expected->scales[b] = expected->others[b] = job->scales[b];
 }
 
-static bool is_reference(const struct sweep *s, size_t tier)
-{
-	return s->tiers[tier].table == s->tiers[tier].reference;
-}
-
 /* The scale bytes of the job's blocks by a tier. Of the reference, which takes long, its function that makes them alone, but where
    it chooses. */
 static void run_tier(const struct sweep *s, size_t tier, const struct mxfp_quantize_job *job)
 {
-	if (!is_reference(s, tier) || is_chosen(s, job)) {
+	if (!exhaustive_is_reference(&s->tiers[tier]) || is_chosen(s, job)) {
 		s->tiers[tier].table->quantize[MXFP_FORMAT_NVFP4](job);
 		return;
 	}
@@ -289,7 +269,7 @@ static void run_piece(void *context, size_t piece)
 
 	for (uint32_t i = 0; i < PIECE; i++) {
 		job.tensor_amax = (uint32_t)(piece * s->every) * PIECE + i;
-		const struct tensor t = tensor_of(s->recipe, float_of(job.tensor_amax));
+		const struct tensor t = tensor_of(s->recipe, mxfp_f32_from_bits(job.tensor_amax));
 		const bool spread = is_spread(job.tensor_amax);
 		if (spread) {
 			fill(x, job.tensor_amax);
@@ -298,7 +278,7 @@ static void run_piece(void *context, size_t piece)
 		for (size_t tier = 0; tier < s->n_tiers; tier++) {
 			if (wrong[tier])
 				continue;
-			if (is_reference(s, tier)) {
+			if (exhaustive_is_reference(&s->tiers[tier])) {
 				const struct mxfp_nvfp4_tensor reference = mxfp_nvfp4_tensor_ref(s->recipe, job.tensor_amax);
 				wrong[tier] = !is_tensor(&t, &reference);
 			}
@@ -327,7 +307,7 @@ static void run_blocks(void *context, size_t piece)
 	for (uint32_t at = first; at < first + PIECE; at += MANY) {
 		for (uint32_t i = 0; i < MANY; i++) {
 			fill_block(x[i], at + i, 0);
-			expected[i] = byte_of(s->recipe, &t, float_of(at + i));
+			expected[i] = byte_of(s->recipe, &t, mxfp_f32_from_bits(at + i));
 		}
 		job.tensor_amax = at + MANY - 1;
 		for (size_t tier = 0; tier < s->n_tiers; tier++) {
@@ -356,5 +336,5 @@ void exhaustive_nvfp4(const struct exhaustive_case *tiers, size_t n, enum mxfp_r
 	exhaustive_run(tiers, pieces, alone ? run_blocks : run_piece, &s);
 	for (size_t tier = 0; tier < n; tier++)
 		results[tier] = (struct exhaustive_result){
-			(uint64_t)pieces * PIECE / (alone || is_reference(&s, tier) ? 1 : SPREAD), n_wrong[tier]};
+			(uint64_t)pieces * PIECE / (alone || exhaustive_is_reference(&tiers[tier]) ? 1 : SPREAD), n_wrong[tier]};
 }

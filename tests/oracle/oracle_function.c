@@ -3,7 +3,8 @@
 
 #include <assert.h>
 #include <math.h>
-#include <string.h>
+
+#include "bits.h"
 
 #define F32_NAN UINT32_C(0x7FC00000)
 #define F32_ONE UINT32_C(0x3F800000)
@@ -320,22 +321,6 @@ uint32_t oracle_pow(uint32_t x, uint32_t y)
 	return bits;
 }
 
-static float from_bits(uint32_t bits)
-{
-	float x;
-
-	memcpy(&x, &bits, sizeof x);
-	return x;
-}
-
-static uint32_t to_bits(float x)
-{
-	uint32_t bits;
-
-	memcpy(&bits, &x, sizeof bits);
-	return bits;
-}
-
 /*
  * A value in binary64 and a bound of its relative error, as a multiple of 2^-53. glibc states at most 5 units in the last place, of
  * 2^-52 each, for the functions used here; a rounding is 1/2. Where an argument t of an exponential is rounded, its error is |t| 2^-53 and
@@ -387,15 +372,15 @@ static double approximate(enum mxfp_function function, double x, double p, doubl
 
 bool oracle_function_filter(enum mxfp_function function, uint32_t x, uint32_t parameter, uint32_t *result)
 {
-	double bound, y = approximate(function, (double)from_bits(x), (double)from_bits(parameter), &bound);
+	double bound, y = approximate(function, (double)mxfp_f32_from_bits(x), (double)mxfp_f32_from_bits(parameter), &bound);
 	uint32_t low, high;
 
 	if (isinf(y) || y == 0) { /* past 2^1023, or less than 2^-1074 */
-		*result = to_bits((float)y);
+		*result = mxfp_f32_bits((float)y);
 		return true;
 	}
-	low = to_bits((float)(y - y * bound));
-	high = to_bits((float)(y + y * bound));
+	low = mxfp_f32_bits((float)(y - y * bound));
+	high = mxfp_f32_bits((float)(y + y * bound));
 	*result = low;
 	return low == high && !is_nan(low);
 }

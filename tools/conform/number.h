@@ -31,6 +31,9 @@ static inline void store_f32(uint8_t *bytes, uint32_t x)
 		bytes[i] = (uint8_t)(x >> 8 * i);
 }
 
+/* A number that is no answer: where a way of computing has none. */
+#define F32_NO_ANSWER UINT32_C(0xDEADBEEF)
+
 static inline float f32_value(uint32_t bits)
 {
 	float value;

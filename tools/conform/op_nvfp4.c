@@ -84,8 +84,8 @@ static void tensor_answer(const struct question *q, const struct way *way, const
 		const uint32_t amax = load_f32(in + 4 * i);
 		uint8_t codes[BLOCK / 2], scale;
 
-		if (amax >= F32_INF) { /* bytes in another order: a number that is no answer */
-			store_f32(out + 4 * i, UINT32_C(0xDEADBEEF));
+		if (amax >= F32_INF) { /* of bytes that are read in another order: no amax */
+			store_f32(out + 4 * i, F32_NO_ANSWER);
 			continue;
 		}
 		float g = quantize(zeros, codes, &scale, amax, way).tensor_scale;

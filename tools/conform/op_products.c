@@ -5,6 +5,7 @@
 #include <float.h>
 #include <stdlib.h>
 
+#include "base/byte_order.h"
 #include "base/library.h"
 #include "conform/number.h"
 #include "conform/products.h"
@@ -72,20 +73,15 @@ static struct mxfp_matrix operand(enum mxfp_format format, size_t k, const void 
 	return matrix;
 }
 
-/* The row in the machine's order of bytes, of numbers in `room`. */
+/* The row, in which numbers are little-endian, as the library takes it: numbers are copied to `room`. */
 static struct mxfp_matrix native(const struct mxfp_matrix *row, uint32_t room[K_MAX])
 {
-	const size_t width = element_of(row->format)->storage_bytes;
+	const unsigned width = element_of(row->format)->storage_bytes;
 	struct mxfp_matrix matrix = *row;
 
-	for (size_t i = 0; !is_blocks(row->format) && width > 1 && i < row->cols; i++) {
-		const uint8_t *at = (const uint8_t *)row->data + i * width;
-		const uint16_t half = (uint16_t)(at[0] | at[1] << 8);
-
-		if (width == 2)
-			memcpy((uint8_t *)room + i * width, &half, sizeof half);
-		else
-			room[i] = load_f32(at);
+	if (!is_blocks(row->format)) {
+		memcpy(room, row->data, row->cols * width);
+		little_endian(room, row->cols, width);
 		matrix.data = room;
 	}
 	return matrix;
@@ -312,7 +308,7 @@ static uint32_t sum_blocks(const struct question *q, const struct mxfp_matrix *a
 		uint32_t block;
 
 		if (!multiply(&block, &left, &right, MXFP_ACC_EXACT, 0))
-			return UINT32_C(0xDEADBEEF);
+			return F32_NO_ANSWER;
 		if (!nvfp4 && (scales[0][i] == 0xFF || scales[1][i] == 0xFF))
 			block = F32_NAN;
 		sum = add_once(sum, ldexp((double)f32_value(block), nvfp4 ? 0 : scales[0][i] + scales[1][i] - 254));
@@ -427,9 +423,8 @@ static uint32_t dot_sum(const struct question *q, const struct way *way, const u
 			return sum_blocks(q, &a, &w);
 		by_hand = is_exact || way->choice[MXFP_OPTION_ACC] == MXFP_ACC_CHAIN;
 	}
-	/* A number that is no answer, where these formats are not summed so. */
 	if (!by_hand)
-		return multiply(&c, &a, &w, way->choice[MXFP_OPTION_ACC], pass) ? c : UINT32_C(0xDEADBEEF);
+		return multiply(&c, &a, &w, way->choice[MXFP_OPTION_ACC], pass) ? c : F32_NO_ANSWER;
 	decode_row(q->format, &a, way, x[0]);
 	decode_row(q->other, &w, way, x[1]);
 	if (is_machine) {
