@@ -19,6 +19,8 @@ done
 few= seeds='1 2'
 if [ -n "$run" ]; then
 	few='--only decode --only mx-decode --only nvfp4-decode --only unpack' seeds=
+	exits 0 "" conform "$program" --quick --only 'cast bf16' --only 'cast f16 rne' --only 'decode f16' --only 'dot f16'
+	has "a right program, numbers of two bytes" "$(cat "$work/out")" "| dot       |     2 |      0 |"
 else
 	exits 0 "" conform "$program" --quick --seed 0
 	has "a right program" "$(cat "$work/out")" "| cast         |    66 |      0 |"

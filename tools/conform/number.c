@@ -3,6 +3,7 @@
 
 #include "conform/number.h"
 
+#include "base/byte_order.h"
 #include "mxfp/philox.h"
 
 uint32_t code_load(const struct mxfp_format_info *f, const uint8_t *bytes)
@@ -58,6 +59,7 @@ uint32_t code_decode(const struct mxfp_format_info *f, uint32_t code)
 	if (f->bits <= 8)
 		return values[f->format][code & 0xFF];
 	code_store(f, bytes, code);
+	little_endian(bytes, 1, f->storage_bytes);
 	must_succeed(mxfp_convert_array(&value, MXFP_FORMAT_F32, bytes, f->format, 1, NULL, REFERENCE));
 	return value;
 }
@@ -67,6 +69,7 @@ static uint32_t encode(const struct mxfp_format_info *f, uint32_t x, const struc
 	uint8_t bytes[4];
 
 	must_succeed(mxfp_convert_array(bytes, f->format, &x, MXFP_FORMAT_F32, 1, options, REFERENCE));
+	little_endian(bytes, 1, f->storage_bytes);
 	return code_load(f, bytes);
 }
 
