@@ -48,6 +48,11 @@ static const struct architecture architectures[] = {
 
 enum { N_ARCHITECTURES = sizeof architectures / sizeof architectures[0] };
 
+static const char families[] = /* each with ", " before it */
+#define ARCHITECTURE(huggingface, gguf, has) ", " huggingface
+#include "eval/architecture.def"
+	;
+
 static const struct {
 	const char *model_type, *key, *value;
 } defaults[] = {
@@ -76,16 +81,6 @@ static const char *const idle_parts[] = {
 };
 
 #define LENGTH(table) (sizeof table / sizeof table[0])
-
-const char *shape_families(char text[SHAPE_FAMILIES_TEXT])
-{
-	size_t used = 0;
-
-	for (size_t i = 0; i < N_ARCHITECTURES; i++)
-		used += (size_t)snprintf(text + used, SHAPE_FAMILIES_TEXT - used, "%s%s", i > 0 ? ", " : "",
-		                         architectures[i].huggingface);
-	return text;
-}
 
 /* A configuration being read. */
 struct reader {
@@ -149,7 +144,6 @@ static int find_architecture(const struct reader *r)
 {
 	const char *type = json_string_value(find(r, "model_type"));
 	const bool routed = json_integer_value(find(r, "num_experts")) > 0;
-	char families[SHAPE_FAMILIES_TEXT];
 	const struct architecture *found = NULL;
 
 	if (type == NULL)
@@ -165,7 +159,7 @@ static int find_architecture(const struct reader *r)
 	return found != NULL ? EXIT_OK
 	                     : fail(r->error, EXIT_INPUT, "%s: %s: '%.64s' is not a family of models that is known here: %s",
 	                            r->shape->path, r->shape->gguf ? "general.architecture" : "model_type", type,
-	                            shape_families(families));
+	                            families + 2);
 }
 
 /* Sets what the family's class has where the file has no such key. */

@@ -73,10 +73,6 @@ int shape_read(struct shape *shape, const struct model *model, struct error *err
 
 void shape_free(struct shape *shape);
 
-/* The families that are known, "llama, mistral, ..." in `text`; returns text. */
-enum { SHAPE_FAMILIES_TEXT = 160 };
-const char *shape_families(char text[SHAPE_FAMILIES_TEXT]);
-
 /* GGUF metadata as the config.json that they would be; the caller releases it. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
 int shape_gguf_config(json_t **config, const struct file *file, struct error *error);
 
