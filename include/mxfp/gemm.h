@@ -78,7 +78,8 @@ struct mxfp_gemm_options {
 /*
  * Computes how many bytes of workspace mxfp_gemm_grouped() can use for these products, from their shapes, formats,
  * sparsity, w_packed, whether they have blocks, and the options; other pointers are ignored. The result depends on
- * the instruction set, and if exec->threads is 0, also on the processors that the process may use now.
+ * the instruction set, and if exec->threads is 0, also on the processors that the process may use now. It is bounded in K: a
+ * product with very many columns packs A in parts.
  *
  * Errors as mxfp_gemm(), but for MXFP_ERR_MASK, MXFP_ERR_NON_FINITE, MXFP_ERR_OVERLAP, MXFP_ERR_WORKSPACE
  */

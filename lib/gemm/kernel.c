@@ -116,11 +116,11 @@ void mxfp_gemm_choose(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *cal
 	}
 }
 
-/* Returns the bytes of `panels` panels over all chunks; SIZE_MAX: overflow. */
-static size_t panels_bytes(const struct mxfp_gemm_plan *p, size_t panels,
+/* Returns the bytes of `panels` panels over all chunks of k elements; SIZE_MAX: overflow. */
+static size_t panels_bytes(const struct mxfp_gemm_plan *p, size_t panels, size_t k,
                            size_t (*panel)(const struct mxfp_gemm_shape *shape, size_t k))
 {
-	size_t chunks = p->k / p->chunk, rest = p->k % p->chunk, bytes, total;
+	size_t chunks = k / p->chunk, rest = k % p->chunk, bytes, total;
 	size_t last = rest != 0 ? panel(&p->shape, rest) : 0;
 
 	return mxfp_multiply(chunks, chunks != 0 ? panel(&p->shape, p->chunk) : 0, &bytes) &&
@@ -140,17 +140,17 @@ static size_t rows_bytes(enum mxfp_format format, size_t rows, size_t cols)
 	               : SIZE_MAX;
 }
 
-size_t mxfp_gemm_a_bytes(const struct mxfp_gemm_plan *p, size_t rows)
+size_t mxfp_gemm_a_bytes(const struct mxfp_gemm_plan *p, size_t rows, size_t k)
 {
 	if (p->kernel != NULL)
-		return panels_bytes(p, mxfp_divide_up(rows, p->kernel->mr), p->kernel->a_panel_bytes);
+		return panels_bytes(p, mxfp_divide_up(rows, p->kernel->mr), k, p->kernel->a_panel_bytes);
 	/* The reference reads the caller's rows if they need neither quantizing nor transposing. */
-	return p->a.format == p->a_format && !p->a.transposed ? 0 : rows_bytes(p->a_format, rows, p->k);
+	return p->a.format == p->a_format && !p->a.transposed ? 0 : rows_bytes(p->a_format, rows, k);
 }
 
 size_t mxfp_gemm_w_bytes(const struct mxfp_gemm_plan *p)
 {
 	if (p->kernel != NULL)
-		return panels_bytes(p, mxfp_divide_up(p->n, p->kernel->nr), p->kernel->w_panel_bytes);
+		return panels_bytes(p, mxfp_divide_up(p->n, p->kernel->nr), p->k, p->kernel->w_panel_bytes);
 	return rows_bytes(p->w.format, p->n, p->k);
 }

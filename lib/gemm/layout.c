@@ -10,7 +10,12 @@ struct mxfp_gemm_unit mxfp_gemm_unit(const struct mxfp_gemm_plan *p, size_t row)
 {
 	size_t rows = mxfp_least(p->m - row, p->unit_rows);
 
-	return (struct mxfp_gemm_unit){.plan = p, .row = row, .rows = rows, .a_bytes = mxfp_gemm_a_bytes(p, rows)};
+	return (struct mxfp_gemm_unit){
+		.plan = p,
+		.row = row,
+		.rows = rows,
+		.a_bytes = p->span < p->k ? 0 : mxfp_gemm_a_bytes(p, rows, p->k),
+	};
 }
 
 bool mxfp_gemm_batch_takes(size_t units, size_t a_bytes, const struct mxfp_gemm_unit *unit)
@@ -30,30 +35,26 @@ static void raise(size_t *most, size_t bytes)
 		*most = bytes;
 }
 
-/* Makes room for the rows of A that a worker packs at once, as numbers and as codes. */
-static bool raise_a(struct mxfp_gemm_layout *layout, const struct mxfp_gemm_plan *p)
+/* Makes room for the rows of A that a worker packs at once, as numbers and as codes, and for those that a tile packs. */
+static void raise_a(struct mxfp_gemm_layout *layout, const struct mxfp_gemm_plan *p)
 {
-	size_t rows = p->kernel != NULL ? p->kernel->mr : 1, row, bytes;
+	size_t rows = p->kernel != NULL ? p->kernel->mr : 1;
 	struct mxfp_sizes size;
 
-	if (p->a.transposed) {
-		if (!mxfp_multiply(p->k, mxfp_format_get_info(p->a.format)->storage_bytes, &row) ||
-		    !mxfp_multiply(row, rows, &bytes))
-			return false;
-		raise(&layout->numbers, bytes);
-	}
+	if (p->a.transposed)
+		raise(&layout->numbers, rows * p->span * mxfp_format_get_info(p->a.format)->storage_bytes);
 	if (p->a_format != p->a.format) {
-		if (mxfp_blocks_size(&size, p->a_format, rows, p->k) != MXFP_OK)
-			return false;
+		(void)mxfp_blocks_size(&size, p->a_format, rows, p->span);
 		raise(&layout->codes, size.codes_bytes + size.scales_bytes);
 	}
-	return true;
+	if (p->span < p->k)
+		raise(&layout->span, mxfp_gemm_a_bytes(p, p->tile_rows, p->span));
 }
 
-static bool raise_worker(struct mxfp_gemm_layout *layout, const struct mxfp_gemm_call *call,
+static void raise_worker(struct mxfp_gemm_layout *layout, const struct mxfp_gemm_call *call,
                          const struct mxfp_gemm_plan *p)
 {
-	size_t tile = p->tile_rows * p->tile_cols * sizeof(float), row, bytes;
+	size_t tile = p->tile_rows * p->tile_cols * sizeof(float), row;
 
 	raise(&layout->tile, tile);
 	if (call->options->epilogue != NULL)
@@ -67,11 +68,10 @@ static bool raise_worker(struct mxfp_gemm_layout *layout, const struct mxfp_gemm
 			raise(&layout->dense, mxfp_gemm_expanded_bytes(p));
 	}
 	if (p->kernel == NULL && p->expands) {
-		if (!mxfp_dense_row_bytes(p->w.format, p->k, &row) || !mxfp_multiply(row, p->tile_cols, &bytes))
-			return false;
-		raise(&layout->dense, bytes);
+		(void)mxfp_dense_row_bytes(p->w.format, p->span, &row);
+		raise(&layout->dense, row * p->tile_cols);
 	}
-	return raise_a(layout, p);
+	raise_a(layout, p);
 }
 
 enum mxfp_status mxfp_gemm_layout_add(struct mxfp_gemm_layout *layout, const struct mxfp_gemm_call *call,
@@ -79,8 +79,7 @@ enum mxfp_status mxfp_gemm_layout_add(struct mxfp_gemm_layout *layout, const str
 {
 	if (p->m == 0 || p->n == 0)
 		return MXFP_OK;
-	if (!raise_worker(layout, call, p))
-		return MXFP_ERR_SIZE;
+	raise_worker(layout, call, p);
 	for (size_t row = 0; row < p->m; row += p->unit_rows) {
 		const struct mxfp_gemm_unit unit = mxfp_gemm_unit(p, row);
 
@@ -114,7 +113,7 @@ enum mxfp_status mxfp_gemm_layout_end(struct mxfp_gemm_layout *l, size_t product
 	l->plans = align(products * sizeof(struct mxfp_gemm_plan));
 	/* The caller's workspace may be unaligned: room to align it comes first. */
 	return add(&l->shared, (size_t[]){MXFP_GEMM_ALIGN, l->plans, l->units, l->a}, 4) &&
-	               add(&l->worker, (size_t[]){l->tile, l->values, l->w, l->dense, l->numbers, l->codes, l->scratch}, 7) &&
+	               add(&l->worker, (size_t[]){l->tile, l->values, l->span, l->w, l->dense, l->numbers, l->codes, l->scratch}, 8) &&
 	               l->worker <= PTRDIFF_MAX - l->shared
 	               ? MXFP_OK
 	               : MXFP_ERR_SIZE;

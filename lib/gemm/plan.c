@@ -11,7 +11,10 @@
 enum {
 	TILE = 256,      /* about the rows and columns of a tile of C: with its chunks of A and W it fits 2 MiB of cache */
 	FLAT_COLS = MXFP_GEMM_MOST_COLS, /* columns if A is one panel: reading W dominates, and longer runs are faster */
-	UNIT_ROWS = 1024 /* about the rows of A that are packed at once */
+	UNIT_ROWS = 1024, /* about the rows of A that are packed at once */
+	PANEL_BYTES = 1 << 24, /* of a panel of A, and of what a worker loads for it, over all of K: beyond, K is cut into spans */
+	TILE_BYTES = 1 << 26,  /* of the panels of a tile, likewise: more, since a tile packs them again for other columns */
+	SPAN = 1536      /* elements of K in a span of the reference: whole passes, steps of machines, and groups of a sparse W */
 };
 
 _Static_assert(TILE <= FLAT_COLS, "tile.c has room for a row of a tile");
@@ -145,6 +148,19 @@ size_t mxfp_gemm_tile_cols(const struct mxfp_gemm_plan *p, size_t about)
 	return whole_panels(about, nr);
 }
 
+/* Whether rows over all of K are too many bytes to load at once. */
+static bool is_long(const struct mxfp_gemm_plan *p)
+{
+	const size_t mr = p->kernel != NULL ? p->kernel->mr : 1;
+	size_t rows = p->a.transposed || p->a.format != p->a_format ? mr : 0;
+
+	if (p->kernel == NULL && p->expands)
+		rows += p->tile_cols;
+	return mxfp_gemm_a_bytes(p, mxfp_least(p->m, mr), p->k) > PANEL_BYTES ||
+	       mxfp_gemm_a_bytes(p, mxfp_least(p->m, p->tile_rows), p->k) > TILE_BYTES ||
+	       (rows != 0 && p->k > PANEL_BYTES / sizeof(float) / rows);
+}
+
 /* Chooses the sizes of tiles and units. The reference has single rows instead of panels, machines a few. */
 static void cut(struct mxfp_gemm_plan *p)
 {
@@ -153,6 +169,7 @@ static void cut(struct mxfp_gemm_plan *p)
 	p->tile_rows = p->kernel != NULL ? whole_panels(TILE, mr) : mxfp_mma_is(p->acc) ? MXFP_MMA_ROWS : 1;
 	p->tile_cols = mxfp_gemm_tile_cols(p, p->kernel != NULL && p->m <= mr ? FLAT_COLS : TILE);
 	p->unit_rows = whole_panels(UNIT_ROWS, p->tile_rows);
+	p->span = !is_long(p) ? p->k : p->kernel != NULL ? p->chunk : SPAN;
 }
 
 enum mxfp_status mxfp_gemm_plan(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call, size_t i)

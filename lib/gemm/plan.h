@@ -52,6 +52,7 @@ struct mxfp_gemm_plan {
 	bool expands;                          /* W is sparse and must be expanded for a kernel for dense W */
 	struct mxfp_gemm_shape shape;
 	size_t chunk;                          /* elements of K that panels cover */
+	size_t span;                           /* elements of K that are loaded at once: all, or few where all are too many */
 	size_t tile_rows, tile_cols;           /* of a tile of C, at most: whole panels */
 	size_t unit_rows;                      /* the most rows of A that are packed at once */
 	const uint8_t *w_panels;               /* after the header of packed weights; NULL: W is packed for each tile */
@@ -100,9 +101,9 @@ const struct mxfp_gemm_kernel *mxfp_gemm_kernel(const struct mxfp_kernels *table
 /* Finds acc, kernel, shape and chunk for the formats of a plan. */
 void mxfp_gemm_choose(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call);
 
-/* Return the bytes of `rows` rows of A, or of all of W, in panels: chunk by chunk, panel by panel. For the reference
-   these are rows of codes or numbers, then rows of scales. SIZE_MAX: overflow. */
-size_t mxfp_gemm_a_bytes(const struct mxfp_gemm_plan *p, size_t rows);
+/* Return the bytes of `rows` rows of A over k of its columns, or of all of W, in panels: chunk by chunk, panel by panel. For
+   the reference these are rows of codes or numbers, then rows of scales. SIZE_MAX: overflow. */
+size_t mxfp_gemm_a_bytes(const struct mxfp_gemm_plan *p, size_t rows, size_t k);
 size_t mxfp_gemm_w_bytes(const struct mxfp_gemm_plan *p);
 
 /* packed.c */

@@ -33,7 +33,8 @@ static struct mxfp_gemm_area area(const struct batch *batch)
 	uint8_t *at = batch->areas + atomic_fetch_add(batch->next_area, 1) * l->worker;
 	struct mxfp_gemm_area a = {.tile = (float *)at, .values = (float *)(at + l->tile)};
 
-	a.w = at + l->tile + l->values;
+	a.a = at + l->tile + l->values;
+	a.w = a.a + l->span;
 	a.dense = a.w + l->w;
 	a.numbers = a.dense + l->dense;
 	a.codes = a.numbers + l->numbers;

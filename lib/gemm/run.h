@@ -17,7 +17,7 @@ struct mxfp_gemm_unit {
 	const struct mxfp_gemm_plan *plan;
 	size_t row, rows;
 	size_t tile_cols;                                  /* at most the plan's */
-	size_t a_bytes;
+	size_t a_bytes;                                    /* 0: none are packed before tiles are computed */
 	uint8_t *a;                                        /* its packed rows */
 	size_t first[MXFP_GEMM_STEPS], n[MXFP_GEMM_STEPS]; /* tasks of each step */
 };
@@ -26,7 +26,7 @@ struct mxfp_gemm_unit {
    packed A of the largest batch, and for each worker the parts of struct mxfp_gemm_area. */
 struct mxfp_gemm_layout {
 	size_t plans, units, a;
-	size_t tile, values, w, dense, numbers, codes, scratch;
+	size_t tile, values, span, w, dense, numbers, codes, scratch;
 	size_t shared, worker; /* sums of the above; both 0 if there is nothing to compute */
 	size_t batch_units, batch_a; /* of the batch being filled: units, and bytes of packed A */
 };
@@ -35,6 +35,7 @@ struct mxfp_gemm_layout {
 struct mxfp_gemm_area {
 	float *tile;      /* sums in the kernel's order */
 	float *values;    /* a tile in rows, for the caller's function */
+	uint8_t *a;       /* rows of A over a span of K, if that is not all of K */
 	uint8_t *w;       /* panels of a W that was not packed before */
 	uint8_t *dense;   /* expanded rows of a sparse W */
 	uint8_t *numbers; /* rows of a transposed A */
@@ -48,6 +49,13 @@ struct mxfp_gemm_area {
 /* Packs panel `pack` of a unit's A in every chunk; for the reference, stores row `pack`. */
 void mxfp_gemm_pack_a(const struct mxfp_gemm_call *call, const struct mxfp_gemm_unit *unit, size_t pack,
                       struct mxfp_gemm_area *area);
+
+/* Packs `rows` rows of a unit, from a tile's first row on, over the span at k0 to area->a. */
+void mxfp_gemm_pack_span(const struct mxfp_gemm_call *call, const struct mxfp_gemm_unit *unit, size_t row, size_t rows, size_t k0,
+                         struct mxfp_gemm_area *area);
+
+/* Narrows the rows of a dense matrix to k elements from k0 on, where a byte and a block begin. */
+void mxfp_gemm_columns(struct mxfp_matrix *m, size_t k0, size_t k);
 
 /* Copies rows first .. first + rows - 1 of a transposed matrix to consecutive rows of `numbers`. */
 void mxfp_gemm_gather(const struct mxfp_matrix *m, size_t first, size_t rows, uint8_t *numbers);

@@ -396,7 +396,7 @@ static void multiply_chunk(const struct tile *t, size_t k0)
 	size_t w_before = chunks == 0 ? 0 : chunks * kernel->w_panel_bytes(&p->shape, p->chunk);
 	struct mxfp_gemm_multiply_job job = {
 		.shape = &p->shape,
-		.a = t->unit->a + mxfp_divide_up(t->unit->rows, kernel->mr) * a_before + t->row / kernel->mr * a_bytes,
+		.a = t->area->a,
 		.rows = t->rows,
 		.scratch = t->area->scratch,
 		.k = k,
@@ -405,6 +405,10 @@ static void multiply_chunk(const struct tile *t, size_t k0)
 	const uint8_t *w = t->area->w, *lines = p->w.data;
 	const size_t in_place = panels_in_place(t);
 
+	if (p->span < p->k)
+		mxfp_gemm_pack_span(t->call, t->unit, t->row, t->rows, k0, t->area);
+	else
+		job.a = t->unit->a + mxfp_divide_up(t->unit->rows, kernel->mr) * a_before + t->row / kernel->mr * a_bytes;
 	if (p->w_panels != NULL)
 		w = p->w_panels + mxfp_divide_up(p->n, kernel->nr) * w_before + t->col / kernel->nr * w_bytes;
 	else
@@ -431,56 +435,74 @@ static void run_kernel(const struct tile *t)
 	}
 }
 
-/* Returns A as rows for the reference, packed or the caller's; *row is the unit's first row in it. */
-static struct mxfp_matrix rows_of_a(const struct mxfp_gemm_unit *unit, size_t *row)
+/* Returns A as rows for the reference, packed or the caller's, over the span at k0; *row is the tile's first row in it. */
+static struct mxfp_matrix rows_of_a(const struct tile *t, size_t k0, size_t k, size_t *row)
 {
-	const struct mxfp_gemm_plan *p = unit->plan;
-	const struct mxfp_gemm_row bytes = mxfp_gemm_row(p->a_format, p->k);
+	const struct mxfp_gemm_plan *p = t->p;
+	const struct mxfp_gemm_row bytes = mxfp_gemm_row(p->a_format, k);
+	const bool packed = t->unit->a_bytes != 0;
 	struct mxfp_matrix a = p->a;
 
-	*row = unit->row;
-	if (unit->a_bytes == 0)
+	*row = t->unit->row + t->row;
+	if (mxfp_gemm_a_bytes(p, t->rows, k) == 0) {
+		mxfp_gemm_columns(&a, k0, k);
 		return a;
-	*row = 0;
+	}
+	if (!packed)
+		mxfp_gemm_pack_span(t->call, t->unit, t->row, t->rows, k0, t->area);
+	*row = packed ? t->row : 0;
 	a.format = p->a_format;
 	a.transposed = false;
-	a.rows = unit->rows;
-	a.data = unit->a;
+	a.rows = packed ? t->unit->rows : t->rows;
+	a.cols = k;
+	a.data = packed ? t->unit->a : t->area->a;
 	a.stride = bytes.data / mxfp_stride_unit(p->a_format);
-	a.scales = unit->a + unit->rows * bytes.data;
+	a.scales = (const uint8_t *)a.data + a.rows * bytes.data;
 	a.scales_stride = bytes.scales;
 	return a;
 }
 
-static void run_reference(const struct tile *t)
+/* Adds the sums over the span at k0, which begins with a pass, to those that the tile holds. Without passes C is rounded to
+   psum once, in the end. */
+static void reference_span(const struct tile *t, size_t k0)
 {
 	const struct mxfp_gemm_options *o = t->call->options;
 	const struct mxfp_gemm_plan *p = t->p;
+	const size_t k = mxfp_least(p->span, p->k - k0);
+	const bool passes = p->shape.pass != MXFP_GEMM_NO_PASSES;
 	size_t first;
-	struct mxfp_matrix a = rows_of_a(t->unit, &first), w = p->w;
-	struct mxfp_gemm_slice slice = {t->col, t->cols, 0, p->k};
+	struct mxfp_matrix a = rows_of_a(t, k0, k, &first), w = p->w;
+	struct mxfp_gemm_slice slice = {t->col, t->cols, k0, k};
 
 	if (p->expands)
 		w = mxfp_gemm_expand(t->call, &p->w, &slice, t->area->dense);
+	else
+		mxfp_gemm_columns(&w, k0, k);
 	const struct mxfp_gemm_ref_job job = {
 		.a = &a,
 		.w = &w,
-		.row = first + t->row,
+		.row = first,
 		.rows = t->rows,
 		.col = slice.row,
 		.cols = t->cols,
 		.acc = p->acc,
 		.pass = p->shape.pass,
-		.psum = o->psum,
+		.psum = passes || k == p->k - k0 ? o->psum : MXFP_FORMAT_F32,
 		.psum_round = o->psum_round,
 		.seed = o->seed,
-		.stream = o->stream,
+		.stream = o->stream + (passes ? k0 / p->shape.pass : 0),
 		.first_index = (uint64_t)(t->unit->row + t->row) * p->n + t->col,
 		.index_stride = p->n,
 		.c = t->area->tile,
 	};
 
 	(mxfp_mma_is(p->acc) ? t->call->kernels->gemm_mma : t->call->kernels->gemm_ref)(&job);
+}
+
+static void run_reference(const struct tile *t)
+{
+	for (size_t k0 = 0; k0 < t->p->k; k0 += t->p->span)
+		reference_span(t, k0);
 }
 
 void mxfp_gemm_tile(const struct mxfp_gemm_call *call, const struct mxfp_gemm_unit *unit, size_t tile,
