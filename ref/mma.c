@@ -128,9 +128,6 @@ static uint32_t load_number(const struct mxfp_mma *mma, const struct mxfp_matrix
 	return info->bits == 8 ? decode(mma, info, ((const uint8_t *)matrix->data)[i]) : mxfp_ref_load(info, matrix->data, i);
 }
 
-/* The exponent of a zero in a term: below every machine's lowest, beside whatever else. */
-enum { NOTHING = -512 };
-
 /* Multiplies an element by the scale of its block. */
 static void scale(struct mxfp_mma_operand *o, const struct mxfp_mma *mma, const struct mxfp_format_info *info, uint8_t code)
 {
@@ -146,7 +143,7 @@ static void scale(struct mxfp_mma_operand *o, const struct mxfp_mma *mma, const 
 		split(&s, x, (int)format->significand_bits, least_of(format));
 	if (mma->term > 1) { /* the exponents of elements, 0 to 2, are no exponents for alignment */
 		o->significand *= 1 << o->exponent;
-		o->exponent = s.significand != 0 ? 0 : NOTHING;
+		o->exponent = 0;
 	}
 	o->significand *= s.significand;
 	o->exponent += s.exponent;
@@ -160,8 +157,6 @@ void mxfp_mma_load(struct mxfp_mma_operand *to, const struct mxfp_mma *mma, cons
 	uint8_t codes[MXFP_MMA_MOST];
 
 	memset(to, 0, n * sizeof *to);
-	for (size_t i = end; i < n; i++)
-		to[i].exponent = NOTHING;
 	if (info->kind != MXFP_KIND_BLOCK) {
 		for (size_t i = 0; i < end; i++)
 			load_element(&to[i], mma, element, load_number(mma, matrix, matrix->transposed ? (k + i) * matrix->stride + row
@@ -230,12 +225,17 @@ static bool is_special(const struct mxfp_mma *mma, const struct mxfp_mma_operand
 	return s.nan || s.positive || s.negative;
 }
 
+static uint64_t magnitude_of(int64_t value)
+{
+	return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+}
+
 /* value * 2^shift, toward zero; what is left of a shift to the left fits. A zero may be shifted by any number. */
 static int64_t shift_cut(int64_t value, int shift)
 {
 	if (value == 0)
 		return 0;
-	const uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+	const uint64_t magnitude = magnitude_of(value);
 	const int64_t cut = shift >= 0 ? (int64_t)(magnitude << shift) : shift > -64 ? (int64_t)(magnitude >> -shift) : 0;
 
 	return value < 0 ? -cut : cut;
@@ -249,19 +249,23 @@ static int64_t shift_down(int64_t value, int shift)
 	return value < 0 && shift < 0 && (shift <= -64 || shift_cut(cut, -shift) != value) ? cut - 1 : cut;
 }
 
+/* The exponent of magnitude * 2^exponent as a binary32. */
+static int top_of(uint64_t magnitude, int exponent)
+{
+	for (; magnitude > 1; magnitude >>= 1)
+		exponent++;
+	return exponent > -126 ? exponent : -126;
+}
+
 /* Rounds value * 2^exponent to the significand bits of a result. A zero is +0, also one that was cut. */
 static uint32_t round_result(const struct mxfp_mma *mma, int64_t value, int exponent)
 {
-	uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+	uint64_t magnitude = magnitude_of(value);
 
 	if (magnitude == 0)
 		return 0;
 	if (!mma->nearest) {
-		int top = exponent;
-
-		for (uint64_t rest = magnitude; rest > 1; rest >>= 1)
-			top++;
-		const int unit = (top > -126 ? top : -126) - (mma->result - 1), drop = unit - exponent;
+		const int drop = top_of(magnitude, exponent) - (mma->result - 1) - exponent;
 		if (drop > 63)
 			return 0;
 		if (drop > 0)
@@ -290,8 +294,7 @@ static void add_term(struct terms *t, int64_t value, int exponent, bool counts)
 		t->most = exponent;
 }
 
-/* The terms of step `step`, without C. A zero has no exponent, but a term of several products, which is summed while it is
-   aligned, has. */
+/* The terms of step `step`, without C. A zero has no exponent, but a term of several products has unless each of them is a zero. */
 static void find_terms(struct terms *t, const struct mxfp_mma *mma, const struct mxfp_mma_operand *a,
                        const struct mxfp_mma_operand *w, unsigned step)
 {
@@ -300,13 +303,16 @@ static void find_terms(struct terms *t, const struct mxfp_mma *mma, const struct
 	for (unsigned i = step * mma->group; i < (step + 1U) * mma->group; i += mma->term) {
 		const unsigned first = mxfp_mma_place(mma, i);
 		int64_t value = 0;
+		bool counts = false;
 
 		for (unsigned j = 0; j < mma->term; j++) {
 			const unsigned at = mxfp_mma_place(mma, i + j);
+			const int64_t product = (int64_t)a[at].significand * w[at].significand;
 
-			value += (int64_t)a[at].significand * w[at].significand;
+			value += product;
+			counts |= product != 0;
 		}
-		add_term(t, value, a[first].exponent + w[first].exponent, value != 0 || mma->term > 1);
+		add_term(t, value, a[first].exponent + w[first].exponent, counts);
 	}
 }
 
@@ -396,15 +402,17 @@ static uint32_t sum_exact(const struct mxfp_mma *mma, const struct terms *t, int
 	return flush_rounded(mma, negative ? -value : value, LOWEST + 32 * (int)(top - 1) + 2);
 }
 
-/* CDNA3: the sum of products, in units of 2^(most - fraction bits of the machine), and C, each rounded down, added. */
+/* CDNA3: the sum of products, in units of 2^(most - fraction bits of the machine), and C, each rounded down, added, and that rounded
+   down to 31 fraction bits. A C of zero has the exponent of a subnormal. */
 static uint32_t add_cut(const struct mxfp_mma *mma, int64_t sum, int most, const struct mxfp_mma_operand *c)
 {
-	const int all = most > c->exponent ? most : c->exponent;
+	const int all = most > c->exponent ? most : c->exponent, unit = all - 32;
 
-	sum = shift_down(sum, 31 - mma->fraction + most - all);
+	sum = shift_down(sum, 32 - mma->fraction + most - all);
 	if (mma->addend == MXFP_MMA_CUT || c->exponent >= all - 25)
-		sum += shift_down(c->significand, 24 - C_FRACTION + c->exponent - all) * (1 << (31 - 24));
-	return round_result(mma, sum, all - 31);
+		sum += shift_down(c->significand, 24 - C_FRACTION + c->exponent - all) * (1 << (32 - 24));
+	const int last = top_of(magnitude_of(sum), unit) - 31;
+	return round_result(mma, shift_down(sum, unit - last), last);
 }
 
 /* The steps apart, then C. */

@@ -21,7 +21,7 @@ enum mxfp_mma_order {
 enum mxfp_mma_addend {
 	MXFP_MMA_SUMMED, /* a term of the first step's sum; each step's result is one of the next's */
 	MXFP_MMA_ADDED,  /* fl32(C + the sum of the others) */
-	MXFP_MMA_CUT,    /* rounded down to 24 fraction bits and the sum of the others to 31, then added, rounded once */
+	MXFP_MMA_CUT,    /* rounded down to 24 fraction bits and the sum of the others to 32, then added, rounded down to 31, and rounded */
 	MXFP_MMA_APART   /* the same, after steps that are summed apart, and each rounded down to `fraction` bits below the largest
 	                    exponent of all products; C is 0 if its exponent is more than 25 below that */
 };
@@ -72,7 +72,7 @@ const struct mxfp_mma *mxfp_mma_find(enum mxfp_acc acc, enum mxfp_format a, enum
 /* Which of an instruction's products is number i of its sum. */
 unsigned mxfp_mma_place(const struct mxfp_mma *mma, unsigned i);
 
-/* Loads elements [k, k + n) of a row, and behind the last of the row zeros that count for no exponent. k is a multiple of n, n of 16. */
+/* Loads elements [k, k + n) of a row, and behind the last of the row zeros. k is a multiple of n, n of 16. */
 void mxfp_mma_load(struct mxfp_mma_operand *to, const struct mxfp_mma *mma, const struct mxfp_matrix *matrix,
                        size_t row, size_t k, size_t n);
 

@@ -55,7 +55,7 @@ struct mxfp_gemm_options {
 	unsigned pass_k;              /* 512, 256 or 128: the whole array, a half, one sub-array; 0: 512, a machine sums over all of
 	                                 K */
 	bool accumulate;              /* adds the product to what C's numbers hold */
-	enum mxfp_format psum;        /* f32, or bf16: C is rounded to bf16 after every pass */
+	enum mxfp_format psum;        /* f32, or bf16: C is rounded to bf16 after every pass, by a machine without pass_k once */
 	enum mxfp_round psum_round;   /* rne or sr */
 	uint64_t seed, stream;        /* of that rounding, as in mxfp_convert_options; pass p uses stream + p, and C[m][n]
 	                                 has the index m * N + n */
@@ -103,7 +103,7 @@ MXFP_API enum mxfp_status mxfp_gemm_workspace_size(size_t *bytes, const struct m
  * and e5m2 (ada, hopper, hopper-mma, blackwell, fmmla, ace), e4m3fnuz and e5m2fnuz (cdna3), mxfp8 (blackwell, ace), mxfp6, mxfp4
  * and nvfp4 (blackwell), mxint8 (ace). No other acc takes FP8.
  *
- * NaN and Inf follow IEEE 754; every NaN that is stored is 7FC00000 (7FC0). With k = 0 the product is +0.
+ * NaN and Inf follow IEEE 754, in each operation that rounds; every NaN that is stored is 7FC00000 (7FC0). With k = 0 the product is +0.
  *
  * Each sum v, to which tensor scales have been applied and, if it accumulates, what C held has been added, then passes
  * through v = fl32(v + bias), v = activation(v), v = fl32(v * gate), v = fl32(v + residual) and the epilogue; C's numbers are v

@@ -32,9 +32,10 @@ enum {
 
 _Static_assert(MXFP_MMA_COLS % COLS == 0 && (int)COLS <= (int)ROWS, "a row of a tile and scales have room for a vector");
 
-/* The scales of a term of each row: the number, and the power of two of its exponent. */
+/* The scales of a term of each row: the number, and the power of two of its exponent, 0 of a zero. */
 struct scales {
 	double number[TERMS][ROWS], power[TERMS][ROWS];
+	uint64_t nonzero[TERMS][ROWS]; /* where a term is several elements: a bit for each that is not zero */
 };
 
 _Static_assert((int)MXFP_MMA_MOST == 2 * SLICE, "elements of the longest instruction, or those of a slice and their powers");
@@ -166,8 +167,7 @@ ALWAYS_INLINE vu32 power_of(vu32 x, uint32_t least)
 	return max_u32(x & F32_INF, splat(least)) & (vu32)((x & ~F32_SIGN) != 0);
 }
 
-/* Scales of blocks by terms; behind a row's last element they are the least, as that of an NVFP4 scale of 0 so low that no bit of C
-   depends on it. Returns whether one is NaN. */
+/* Scales of blocks by terms; behind a row's last element they are the least. Returns whether one is NaN. */
 static bool load_scales(const struct part *p, size_t terms, struct scales *s)
 {
 	const struct mxfp_format_info *scale = mxfp_format_get_info(p->info->scale);
@@ -220,6 +220,32 @@ static bool prepare(const struct pass *p, const struct mxfp_format_info *element
 	return any(special);
 }
 
+/* Sets a bit for each element of row `row` that is not zero. */
+static void find_nonzero(struct scales *s, const uint32_t *x, size_t terms, size_t row)
+{
+	for (size_t t = 0; t < terms; t++) {
+		s->nonzero[t][row] = 0;
+		for (size_t i = 0; i < TERM; i++)
+			s->nonzero[t][row] |= (uint64_t)((x[t * TERM + i] & ~F32_SIGN) != 0) << i;
+	}
+}
+
+/* The same for columns. */
+static void find_nonzero_columns(struct columns *w, size_t terms)
+{
+	uint32_t nonzero[LANES];
+
+	for (size_t t = 0; t < terms; t++) {
+		vu32 v = {0};
+
+		for (size_t i = 0; i < TERM; i++)
+			v |= (vu32)((load_first(w->x[t * TERM + i], COLS) & ~F32_SIGN) != 0) & splat(1U << i);
+		store(nonzero, v);
+		for (size_t i = 0; i < COLS; i++)
+			w->scales.nonzero[t][i] = nonzero[i];
+	}
+}
+
 /* How many scales an instruction takes of a row. */
 static size_t terms_of(const struct pass *p)
 {
@@ -243,6 +269,8 @@ static NOINLINE void load_a(const struct pass *p, size_t k, struct rows *a)
 			store(row->x + i, (vu32)widen_f32(x + r * p->slice + i));
 		for (size_t i = 0; i < p->slice && p->wants_powers; i += COLS)
 			store(row->power + i, (vu32)widen_f32(powers + i));
+		if (p->mma->term > 1)
+			find_nonzero(&a->scales, x + r * p->slice, terms_of(p), r);
 	}
 }
 
@@ -261,6 +289,8 @@ static NOINLINE void load_w(const struct pass *p, size_t col, size_t k, struct c
 		store_columns((uint8_t *)w->x, x, p->slice, COLS, p->slice);
 	}
 	w->special |= prepare(p, part.element, w->x[0], p->slice * COLS, p->wants_powers ? w->power[0] : NULL);
+	if (p->mma->term > 1)
+		find_nonzero_columns(w, terms_of(p));
 }
 
 /* Rows of A that are multiplied together by columns of W, from an instruction's first element in their slice on. */
@@ -279,6 +309,12 @@ ALWAYS_INLINE vf64 times(const double a[TERMS][ROWS], const double w[TERMS][ROWS
 	return (vf64)load(w[term]) * splat_f64(a[term][row]);
 }
 
+/* All bits where a term has a product that is not zero. */
+ALWAYS_INLINE vs64 has_products(const struct group *g, size_t term, size_t row)
+{
+	return (vs64)((vs64)load(g->w->scales.nonzero[term]) & (int64_t)g->a_scales->nonzero[term][row]) != 0;
+}
+
 /* The largest power of two of terms, or 0. */
 ALWAYS_INLINE void find_most(const struct group *g, const uint8_t *order, size_t rows, vf64 most[FEW])
 {
@@ -289,7 +325,8 @@ ALWAYS_INLINE void find_most(const struct group *g, const uint8_t *order, size_t
 	if (mma->term > 1) {
 		for (size_t t = 0; t < mma->group / (size_t)TERM; t++)
 			for (size_t r = 0; r < rows; r++)
-				most[r] = max_f64(most[r], times(g->a_scales->power, g->w->scales.power, t, g->row + r));
+				most[r] = max_f64(most[r], (vf64)((vs64)times(g->a_scales->power, g->w->scales.power, t, g->row + r) &
+				                                  has_products(g, t, g->row + r)));
 		return;
 	}
 	for (size_t i = 0; i < mma->group; i++) {
@@ -362,13 +399,15 @@ ALWAYS_INLINE vf64 addend_power(vf64 c)
 	return max_f64((vf64)((vs64)c & F64_INF), power_f64(1 - F32_BIAS));
 }
 
-/* CDNA3: the sum, in units of most / 2^fraction, and c, each rounded down, added. */
+/* CDNA3: the sum, in units of most / 2^fraction, and c, each rounded down, added, and rounded down. */
 ALWAYS_INLINE vf64 add_cut(vf64 sum, vf64 most, int fraction, vf64 c)
 {
-	const vf64 all = max_f64(most, addend_power(c)), up = inverse(all, 31);
+	const vf64 all = max_f64(most, addend_power(c)), up = inverse(all, 32);
 	const vf64 s = floor_f64(sum * (most * power_f64(-fraction)) * up);
+	const vf64 d = (s + floor_f64(c * (up * power_f64(24 - 32))) * power_f64(32 - 24)) * (all * power_f64(-32));
+	const vf64 top = addend_power(d);
 
-	return (s + floor_f64(c * (up * power_f64(24 - 31))) * power_f64(31 - 24)) * (all * power_f64(-31));
+	return floor_f64(d * inverse(top, 31)) * (top * power_f64(-31));
 }
 
 /* A step: c becomes the result of its products and c; NaN and Inf stay what they are. Lanes that are `bad` are the reference's: an

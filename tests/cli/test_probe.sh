@@ -65,6 +65,8 @@ if ${CC:-cc} -std=c11 -O2 -I "${srcdir:-.}/include" -o "$library" "${srcdir:-.}/
 	probed "$library blackwell" --products 512 --only 'nvfp4 nvfp4'
 	is "- order (512 products): steps of 4 blocks and the sum so far, 8 of them, ascending"
 	is "- in a block: the exact sum of its products is one term"
+	probed "$library cdna3" --products 256 --only 'bf16 bf16'
+	is "- a step of several: terms are aligned to the largest exponent and cut toward zero at 24 fraction bits; their sum, at 32, and the sum so far, at 24, are rounded down and added, and that, at 31, rounded down; the result is rounded to nearest even to 24 bits"
 fi
 
 # odd MACHINE LINE...: lines for f32 and for bf16, and no name.

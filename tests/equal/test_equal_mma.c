@@ -150,8 +150,10 @@ static void try_product(enum mxfp_acc acc, enum mxfp_format a_format, enum mxfp_
 	range[1].special = random_below(r, 4) == 0;
 	p.a = any_operand(r, &range[0], a_format, rows, k, false);
 	p.w = any_operand(r, &range[1], w_format, cols, k, !blocks && random_below(r, 3) == 0);
-	if (random_below(r, 8) == 0) /* C alone counts */
-		memset((void *)(uintptr_t)p.a.matrix.data, 0, p.a.data_bytes);
+	const uint32_t zeros = random_below(r, 8); /* of all, where C alone counts; or of 16 elements of 4 bits */
+	for (size_t i = 0; i < p.a.data_bytes && zeros < 3; i += 8)
+		if (zeros == 0 || random_below(r, 2) == 0)
+			memset((uint8_t *)(uintptr_t)p.a.matrix.data + i, 0, p.a.data_bytes - i < 8 ? p.a.data_bytes - i : 8);
 	p.job = (struct mxfp_gemm_ref_job){
 		.a = &p.a.matrix, .w = &p.w.matrix, .row = random_below(r, (uint32_t)rows), .col = random_below(r, (uint32_t)cols), .acc = acc,
 		.pass = random_below(r, 3) == 0 ? 128 : MXFP_GEMM_NO_PASSES, .psum = random_below(r, 8) == 0 ? MXFP_FORMAT_BF16 : MXFP_FORMAT_F32,

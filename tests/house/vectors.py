@@ -192,11 +192,16 @@ def cdna2(terms, c):
     return f(c + f(f(a + b) + f(d + e)))
 
 
+def cdna3_add(total, top, c):
+    """The products' sum, with their exponent, and C."""
+    top = max(top, exponent_of(c))
+    total = floor(total, top - 32) + floor(c, top - 24)
+    return f32(floor(total, exponent_of(total) - 31))
+
+
 def cdna3(terms, c):
-    exponents = [e for _, e in terms if e is not None]
-    total = sum(cut(n, max(exponents) - 24) for n, _ in terms) if exponents else 0
-    top = max(exponents + ([exponent_of(c)] if c else []), default=0)
-    return f32(floor(total, top - 31) + floor(c, top - 24))
+    top = max((e for _, e in terms if e is not None), default=NONE)
+    return cdna3_add(sum(cut(n, top - 24) for n, _ in terms), top, c)
 
 
 def cdna3_fp8(terms, c):
@@ -205,9 +210,7 @@ def cdna3_fp8(terms, c):
         top = max((e for _, e in half if e is not None), default=NONE)
         sums.append((top, sum(cut(n, top - 24) for n, _ in half)))
     top = max(e for e, _ in sums)
-    total = sum(floor(n, top - 24) for _, n in sums)
-    top = max(top, exponent_of(c))
-    return f32(floor(total, top - 31) + (floor(c, top - 24) if exponent_of(c) >= top - 25 else 0))
+    return cdna3_add(sum(floor(n, top - 24) for _, n in sums), top, c if exponent_of(c) >= top - 25 else 0)
 
 
 def flushed(n):
@@ -253,7 +256,7 @@ for name in fp8:
                  ("blackwell", "mxfp8-" + name): (32, nvidia(25, -133, 24)),
                  ("fmmla", name): (8, lambda terms, c: f32(sum(n for n, _ in terms) + c))}
 for name in ("mxfp4", "nvfp4"):
-    machines["blackwell", name] = (64, nvidia(35, -133, 24))
+    machines["blackwell", name] = (64, nvidia(35, -139, 24))
 machines |= {("cdna2", "f16"): (4, cdna2), ("cdna2", "bf16"): (4, cdna2), ("cdna3", "f16"): (8, cdna3), ("cdna3", "bf16"): (8, cdna3),
              ("cdna3", "tf32"): (4, cdna3), ("cdna3", "e4m3fnuz"): (16, cdna3_fp8), ("cdna3", "e5m2fnuz"): (16, cdna3_fp8),
              ("vdpbf16ps", "bf16"): (2, lambda terms, c: flushed(terms[0][0] + flushed(terms[1][0] + c))),
@@ -261,7 +264,7 @@ machines |= {("cdna2", "f16"): (4, cdna2), ("cdna2", "bf16"): (4, cdna2), ("cdna
 
 
 def terms_of(acc, a, x, y):
-    """Products and their exponents. Where Blackwell takes 64, 16 neighbours are a term, by the scales' exponents even if it is zero."""
+    """Products and their exponents. Where Blackwell takes 64, 16 neighbours are a term, by the scales' exponents, unless all are zero."""
     products = [(shifted(v * w * s * t, e + f) >> UNIT, g + h + e + f if v and w else None)
                 for (v, g, (s, e)), (w, h, (t, f)) in zip(x, y)]
     if acc in ("cdna2", "vdpbf16ps", "tdpbf16ps"):
@@ -271,7 +274,9 @@ def terms_of(acc, a, x, y):
         return products
     scale = [max((abs(s) << UNIT).bit_length() - 1 - UNIT + e, -6) if a == "nvfp4" else e for _, _, (s, e) in x]
     other = [max((abs(s) << UNIT).bit_length() - 1 - UNIT + e, -6) if a == "nvfp4" else e for _, _, (s, e) in y]
-    return [(sum(n for n, _ in products[i : i + 16]), scale[i] + other[i]) for i in range(0, len(products), 16)]
+    groups = [products[i : i + 16] for i in range(0, len(products), 16)]
+    return [(sum(n for n, _ in group), scale[16 * i] + other[16 * i] if any(n for n, _ in group) else None)
+            for i, group in enumerate(groups)]
 
 
 def by_machine(acc, a, terms, k):

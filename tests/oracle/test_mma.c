@@ -172,7 +172,7 @@ struct by_hand {
 	enum mxfp_acc acc;
 	enum mxfp_format format;
 	struct run run[3];
-	uint8_t scale[2];  /* of A's first and second half; W's are 1. 0: there are no scales */
+	uint8_t scale[4];  /* of A's first and second half, then of W's, where 0 is 1 */
 	uint32_t c, want;
 };
 
@@ -204,10 +204,31 @@ static const struct by_hand sums[] = {
 	   2^-34 * 1/4 and 3/4. */
 	{"1 - 1 + 2^-36", MXFP_ACC_BLACKWELL, MXFP_FORMAT_MXFP4, {{1, 2, 2}, {1, 0xA, 2}, {1, 1, 1}}, {127, 93}, 0, 0},
 	{"1 - 1 + 3 * 2^-36", MXFP_ACC_BLACKWELL, MXFP_FORMAT_MXFP4, {{1, 2, 2}, {1, 0xA, 2}, {3, 1, 1}}, {127, 93}, 0, 0x2E000000},
-	/* MMA-Sim: CDNA3 rounds C down at 24 fraction bits, CDNA2 flushes products. */
+	/* MMA-Sim: 16 zeros count for no exponent, products that cancel do; without others the exponent is -139, so that 2^-172 counts. */
+	{"0 * 2^40, C is 1 + 2^-23", MXFP_ACC_BLACKWELL, MXFP_FORMAT_MXFP4, {{1, 2, 0}, {1, 0, 2}}, {167, 167}, 0x3F800001, 0x3F800001},
+	{"(1 - 1) * 2^40, C is 1 + 2^-23", MXFP_ACC_BLACKWELL, MXFP_FORMAT_MXFP4, {{1, 2, 2}, {1, 0xA, 2}}, {167, 167}, 0x3F800001, 0},
+	{"2^-149 - 2^-172", MXFP_ACC_BLACKWELL, MXFP_FORMAT_MXFP4, {{1, 2, 2}, {0, 0, 0}, {1, 9, 1}}, {0, 0, 105, 84}, 0, 0},
+	{"2^-149 - 2^-176", MXFP_ACC_BLACKWELL, MXFP_FORMAT_MXFP4, {{1, 2, 2}, {0, 0, 0}, {1, 9, 1}}, {0, 0, 105, 80}, 0, 1},
+	/* MMA-Sim: CDNA3 rounds C down at 24 fraction bits, the products' sum at 32, both together at 31, before it rounds to nearest;
+	   CDNA2 flushes products. */
 	{"1 - 2^-25", MXFP_ACC_CDNA3, BF16, {{1, 0x3F80, 0x3F80}}, {0}, 0xB3000000, 0x3F7FFFFF},
+	{"f16", MXFP_ACC_CDNA3, F16, {{1, 0x3DCE, 0x3E91}, {1, 0x1413, 0x1821}}, {0}, 0x437F3EFA, 0x4380D06A},
+	{"1 - 3 * 2^-25 + 2^-32", MXFP_ACC_CDNA3, BF16, {{1, 0xBFC0, 0x3380}, {1, 0x3F80, 0x2F80}}, {0}, 0x3F800000, 0x3F7FFFFF},
+	{"2 + 2^-23 + 2^-31", MXFP_ACC_CDNA3, BF16, {{1, 0x3F80, 0x3480}, {1, 0x3F80, 0x3000}}, {0}, 0x3FFFFFFF, 0x40000000},
+	{"-2 - 2^-23 + 2^-31", MXFP_ACC_CDNA3, BF16, {{1, 0xBF80, 0x3480}, {1, 0x3F80, 0x3000}}, {0}, 0xBFFFFFFF, 0xC0000000},
+	{"-2^-160", MXFP_ACC_CDNA3, BF16, {{1, 0x9780, 0x1780}}, {0}, 0, 0x80000000},
+	{"-2^-160 + 2^-160", MXFP_ACC_CDNA3, BF16, {{1, 0x9780, 0x1780}, {1, 0x1780, 0x1780}}, {0}, 0x80000000, 0},
+	{"products of -0, C is -0", MXFP_ACC_CDNA3, BF16, {{8, 0x8000, 0x3F80}}, {0}, 0x80000000, 0},
+	{"-2 - 3 * 2^-23 + 2^-31", MXFP_ACC_CDNA3, BF16, {{1, 0xBF80, 0x3500}, {1, 0x3F80, 0x3000}}, {0}, 0xBFFFFFFF, 0xC0000002},
+	{"1 - 3 * 2^-25 + 2^-32", MXFP_ACC_CDNA3, E5M2FNUZ, {{1, 0x12, 0x90}, {1, 0x02, 0x02}}, {0}, 0x3F800000, 0x3F7FFFFF},
 	{"2^-130", MXFP_ACC_CDNA3, BF16, {{1, 0x1F00, 0x1F00}}, {0}, 0, 0x00080000},
 	{"2^-130", MXFP_ACC_CDNA2, BF16, {{1, 0x1F00, 0x1F00}}, {0}, 0, 0},
+	{"products of -2^-130, C is -0", MXFP_ACC_CDNA2, BF16, {{4, 0x9F00, 0x1F00}}, {0}, 0x80000000, 0},
+	{"2^-126 - 2^-126 - 2^-133", MXFP_ACC_CDNA2, BF16, {{1, 0xBF81, 0x0080}}, {0}, 0x00800000, 0x80000000},
+	{"2^-126 - 2^-126 - 2^-133, then -0", MXFP_ACC_CDNA2, BF16, {{1, 0xBF81, 0x0080}, {3, 0, 0}, {4, 0, 0xBF80}}, {0}, 0x00800000, 0},
+	{"2^127 * 4 - Inf", MXFP_ACC_CDNA2, BF16, {{2, 0x7F00, 0x3F80}, {1, 0xFF80, 0x3F80}}, {0}, 0, 0x7FC00000},
+	{"2^127 * 2 - 2^127 * 2", MXFP_ACC_CDNA2, BF16, {{2, 0x7F00, 0x3F80}, {2, 0xFF00, 0x3F80}}, {0}, 0, 0x7FC00000},
+	{"2^127 - 2^127 twice", MXFP_ACC_CDNA2, BF16, {{1, 0x7F00, 0x3F80}, {1, 0xFF00, 0x3F80}, {1, 0x7F00, 0x3F80}}, {0}, 0, 0x7F000000},
 	/* MMA-Sim, of whose own code these are too: CDNA3 cuts even and odd products of FP8 apart, at 24 fraction bits, then rounds both
 	   sums down beside the larger, and so C, unless it is below the last bit by more than 1. In e5m2fnuz 40 is 1, 10 2^-12, 0C 2^-13. */
 	{"1 - 2^-26", MXFP_ACC_CDNA3, E5M2FNUZ, {{1, 0x40, 0x40}, {1, 0x8C, 0x0C}}, {0}, 0, 0x3F7FFFFF},
@@ -222,9 +243,16 @@ static const struct by_hand sums[] = {
 	{"64 + 2^-18 + 2^-32", MXFP_ACC_FMMLA, E5M2, {{1, 0x2C, 0x04}, {1, 1, 1}}, {0}, 0x42800000, 0x42800001},
 	{"2^56 + 2^32 + 2^-32", MXFP_ACC_FMMLA, E5M2, {{4, 0x78, 0x78}, {1, 1, 1}}, {0}, 0x5B800000, 0x5B800001},
 	{"2^-149 with products of 0", MXFP_ACC_FMMLA, E5M2, {{1, 0x2C, 0}}, {0}, 1, 1},
+	{"products of -0, C is -0", MXFP_ACC_FMMLA, E5M2, {{8, 0x80, 0x3C}}, {0}, 0x80000000, 0},
+	{"1 - 1, C is -0", MXFP_ACC_FMMLA, E5M2, {{1, 0x3C, 0x3C}, {1, 0xBC, 0x3C}}, {0}, 0x80000000, 0},
 	{"-57344^2 * 8 + FLT_MAX", MXFP_ACC_FMMLA, E5M2, {{8, 0xFB, 0x7B}}, {0}, 0x7F7FFFFF, 0x7F7FFFFF},
 	/* SDM: VDPBF16PS adds the odd product, then the even one; TDPBF16PS the sum of both chains. 4B80 is 2^24. */
 	{"2^24 + 1 + 1", MXFP_ACC_VDPBF16PS, BF16, {{2, 0x3F80, 0x3F80}}, {0}, 0x4B800000, 0x4B800000},
+	{"FLT_MAX + 2^127 - 2^127", MXFP_ACC_VDPBF16PS, BF16, {{1, 0xFF00, 0x3F80}, {1, 0x7F00, 0x3F80}}, {0}, 0x7F7FFFFF, 0x7F800000},
+	{"FLT_MAX - 2^127 + 2^127", MXFP_ACC_VDPBF16PS, BF16, {{1, 0x7F00, 0x3F80}, {1, 0xFF00, 0x3F80}}, {0}, 0x7F7FFFFF, 0x7F7FFFFF},
+	{"FLT_MAX + 2^127 - Inf", MXFP_ACC_VDPBF16PS, BF16, {{1, 0xFF80, 0x3F80}, {1, 0x7F00, 0x3F80}}, {0}, 0x7F7FFFFF, 0x7FC00000},
+	{"products of -0, C is -0", MXFP_ACC_VDPBF16PS, BF16, {{2, 0x8000, 0x3F80}}, {0}, 0x80000000, 0x80000000},
+	{"products of 0, C is -0", MXFP_ACC_VDPBF16PS, BF16, {{2, 0, 0x3F80}}, {0}, 0x80000000, 0},
 	{"1 + 2^24 and 1", MXFP_ACC_VDPBF16PS, BF16, {{1, 0x4B80, 0x3F80}, {1, 0x3F80, 0x3F80}}, {0}, 0x3F800000, 0x4B800001},
 	{"2^24 + 1 + 1", MXFP_ACC_TDPBF16PS, BF16, {{2, 0x3F80, 0x3F80}}, {0}, 0x4B800000, 0x4B800001},
 	/* ACE: four products, then C, each sum rounded once to nearest; subnormal C and results are zeros. 28 is 1/4 in e4m3, 30 1/2, 38 1,
@@ -267,9 +295,10 @@ TEST_LOOP(sums_by_hand, N_BY_HAND)
 {
 	const struct by_hand *h = &sums[_i];
 	const bool blocks = mxfp_format_get_info(h->format)->kind == MXFP_KIND_BLOCK;
-	uint8_t codes[2][2 * DEPTH] = {{0}}, ones[2] = {127, 127};
+	uint8_t codes[2][2 * DEPTH] = {{0}};
+	const uint8_t w_scale[2] = {h->scale[2] != 0 ? h->scale[2] : 127, h->scale[3] != 0 ? h->scale[3] : 127};
 	const struct mxfp_mma *mma = mxfp_mma_find(h->acc, h->format, h->format);
-	const size_t k = blocks && mma->k < 32 ? 32 : mma->k;
+	size_t k = blocks && mma->k < 32 ? 32 : mma->k;
 	unsigned at = 0;
 	uint32_t c = h->c;
 
@@ -278,10 +307,11 @@ TEST_LOOP(sums_by_hand, N_BY_HAND)
 			set_code(codes[0], h->format, at, h->run[r].a);
 			set_code(codes[1], h->format, at, h->run[r].w);
 		}
+	k = at > k ? at : k;
 	const struct mxfp_matrix a = {.size = sizeof a, .format = h->format, .rows = 1, .cols = k, .data = codes[0],
 	                              .scales = blocks ? h->scale : NULL};
 	const struct mxfp_matrix w = {.size = sizeof w, .format = h->format, .rows = 1, .cols = k, .data = codes[1],
-	                              .scales = blocks ? ones : NULL};
+	                              .scales = blocks ? w_scale : NULL};
 	const struct mxfp_result result = {.size = sizeof result, .data = &c, .format = MXFP_FORMAT_F32};
 	const struct mxfp_product product = {.size = sizeof product, .c = &result, .a = &a, .w = &w};
 	const struct mxfp_gemm_options options = {.size = sizeof options, .acc = h->acc, .accumulate = true};
@@ -292,6 +322,53 @@ TEST_LOOP(sums_by_hand, N_BY_HAND)
 	ck_assert_msg(c == h->want, "%s, %s: %08x instead of %08x", mxfp_option_name(MXFP_OPTION_ACC, (int)h->acc), h->what, c,
 	              h->want);
 	suite_compared(1);
+}
+
+/* A psum of bf16 is rounded after a pass, and without pass_k all of K is one: 1 + 2^-8 + 2^-9 would be 1 if it were rounded between. */
+TEST(psum_of_one_pass)
+{
+	enum { K = 384, PART = 128 };
+	uint16_t codes[2][K] = {{0x3F80}, {0x3F80}};
+	float c = 0;
+	const struct mxfp_matrix a = mxfp_numbers(BF16, 1, K, codes[0]), w = mxfp_numbers(BF16, 1, K, codes[1]);
+	const struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, &c);
+	const struct mxfp_product product = {.size = sizeof product, .c = &result, .a = &a, .w = &w};
+	struct mxfp_gemm_options options = {.size = sizeof options, .acc = MXFP_ACC_HOPPER, .psum = BF16};
+	static uint8_t workspace[1 << 16];
+
+	codes[0][PART] = codes[0][2 * PART] = 0x3F80;
+	codes[1][PART] = 0x3B80;
+	codes[1][2 * PART] = 0x3B00;
+	assert_status(mxfp_gemm(&product, &options, workspace, sizeof workspace, NULL), MXFP_OK);
+	ck_assert(c == 1 + 1.0F / 128);
+	options.pass_k = PART;
+	assert_status(mxfp_gemm(&product, &options, workspace, sizeof workspace, NULL), MXFP_OK);
+	ck_assert(c == 1);
+	suite_compared(2);
+}
+
+/* NVFP4, of whose zeros the scales 448 and 448 have no exponent: beside 2^16 2^-20 is cut. MMA-Sim. */
+TEST(zeros_of_nvfp4)
+{
+	enum { K = 128, BLOCKS = K / 16 };
+	uint8_t codes[2][K / 2] = {{1}, {1}}, scales[2][BLOCKS] = {{1, 0x7E, 0x7E, 0x7E, 0x7E}, {1, 0x7E, 0x7E, 0x7E, 0x7E}};
+	float c;
+	struct mxfp_matrix a = mxfp_coded(MXFP_FORMAT_NVFP4, 1, K, codes[0], scales[0]);
+	struct mxfp_matrix w = mxfp_coded(MXFP_FORMAT_NVFP4, 1, K, codes[1], scales[1]);
+	const struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, &c);
+	const struct mxfp_product product = {.size = sizeof product, .c = &result, .a = &a, .w = &w};
+	const struct mxfp_gemm_options options = {.size = sizeof options, .acc = MXFP_ACC_BLACKWELL};
+	static uint8_t workspace[1 << 16];
+
+	a.tensor_scale = w.tensor_scale = 1;
+	assert_status(mxfp_gemm(&product, &options, workspace, sizeof workspace, NULL), MXFP_OK);
+	ck_assert(c == 1.0F / (1 << 20));
+	codes[0][32] = codes[1][32] = 0x22; /* 1 + 1 of the second instruction */
+	codes[0][33] = 0xAA; /* - 1 - 1 */
+	codes[1][33] = 0x22;
+	assert_status(mxfp_gemm(&product, &options, workspace, sizeof workspace, NULL), MXFP_OK);
+	ck_assert(c == 0);
+	suite_compared(2);
 }
 
 /* What mxfp_gemm() makes of a machine's instructions: the order of K, what is behind its end, passes, packed weights, threads. */

@@ -126,7 +126,7 @@ static void say_rule(struct line *line, const struct known *known, const struct 
 		say(line, " and %s at %d fraction bits%s; ", known->term ? cuts[rule->term] : "cut or rounded (not determined)", rule->fraction,
 		    known->fraction ? "" : " or so");
 		if (rule->apart)
-			say(line, "their sum, at 31, and the sum so far, at 24, are rounded down and added; ");
+			say(line, "their sum, at 32, and the sum so far, at 24, are rounded down and added, and that, at 31, rounded down; ");
 		say(line, "the result is ");
 	}
 	say(line, "%s to %d bits%s", known->result ? cuts[rule->result] : "cut or rounded (not determined)", rule->bits,

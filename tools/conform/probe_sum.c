@@ -127,6 +127,12 @@ static int exponent_of(double value)
 	return exponent > BINARY32_LEAST ? exponent : BINARY32_LEAST;
 }
 
+/* Rounded down to a multiple of 2^unit. */
+static double down(double value, int unit)
+{
+	return ldexp(cut_term(value, unit, CUT_DOWN), unit);
+}
+
 static int largest_exponent(const struct rule *rule, const struct term *terms, size_t n)
 {
 	int most = rule->lowest;
@@ -166,8 +172,8 @@ static double add(bool flushed, const struct rule *rule, const struct term *term
 		const int own = largest_exponent(rule, terms + 1, n - 1), most = own > terms[0].exponent ? own : terms[0].exponent;
 		const double sum = sum_cut(rule, terms + 1, n - 1, own) * ldexp(1, own - rule->fraction);
 
-		result = ldexp(cut_term(sum, most - 31, CUT_DOWN), most - 31) + ldexp(cut_term(terms[0].value, most - 24, CUT_DOWN), most - 24);
-		result = round_to(result, 0, rule->bits, rule->result);
+		result = down(sum, most - 32) + down(terms[0].value, most - 24);
+		result = round_to(down(result, exponent_of(result) - 31), 0, rule->bits, rule->result);
 	} else {
 		const int most = largest_exponent(rule, terms, n);
 
@@ -197,7 +203,7 @@ static size_t leaf_terms(const struct machine *machine, const struct rule *rule,
 			const int own = rule->measure == MEASURE_SCALES ? p->a[i].scale + p->w[i].scale : p->a[i].exponent + p->w[i].exponent;
 
 			sum += product;
-			if (product != 0 || rule->measure == MEASURE_SCALES)
+			if (product != 0)
 				exponent = own > exponent ? own : exponent;
 		}
 		if (rule->measure == MEASURE_PRODUCT && sum != 0 && isfinite(sum))

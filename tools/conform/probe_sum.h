@@ -19,8 +19,8 @@ struct rule {
 	enum cut term;
 	enum measure measure;
 	int lowest;            /* the largest exponent counts as at least this */
-	bool apart;            /* the sum so far is no such term: both it, at 24 bits, and the sum of the others, at 31, are
-	                          rounded down, aligned to the larger, and then added */
+	bool apart;            /* the sum so far is no such term: both it, at 24 bits, and the sum of the others, at 32, are
+	                          rounded down, aligned to the larger, and then added and rounded down, at 31 */
 	int bits;              /* of the result's significand; more than 24: without limit of exponent */
 	enum cut result;
 };
