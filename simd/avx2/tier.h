@@ -61,6 +61,11 @@ ALWAYS_INLINE vf64 truncate_f64(vf64 v)
 	return (vf64)_mm256_round_pd((__m256d)v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
 }
 
+ALWAYS_INLINE vf64 floor_f64(vf64 v)
+{
+	return (vf64)_mm256_floor_pd((__m256d)v);
+}
+
 /* Loads LANES / 2 numbers and widens them. */
 ALWAYS_INLINE vf64 widen_f32(const void *at)
 {

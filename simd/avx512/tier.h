@@ -46,6 +46,11 @@ ALWAYS_INLINE vf64 truncate_f64(vf64 v)
 	return (vf64)_mm512_roundscale_pd((__m512d)v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
 }
 
+ALWAYS_INLINE vf64 floor_f64(vf64 v)
+{
+	return (vf64)_mm512_roundscale_pd((__m512d)v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+
 /* Loads LANES / 2 numbers and widens them. */
 ALWAYS_INLINE vf64 widen_f32(const void *at)
 {

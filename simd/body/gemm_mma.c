@@ -35,7 +35,7 @@ _Static_assert(MXFP_MMA_COLS % COLS == 0 && (int)COLS <= (int)ROWS, "a row of a 
 /* The scales of a term of each row: the number, and the power of two of its exponent, 0 of a zero. */
 struct scales {
 	double number[TERMS][ROWS], power[TERMS][ROWS];
-	uint64_t nonzero[TERMS][ROWS]; /* where a term is several elements: a bit for each that is not zero */
+	uint64_t nonzero[TERMS][ROWS]; /* where a term is several elements: a bit in four for each that is not zero */
 };
 
 _Static_assert((int)MXFP_MMA_MOST == 2 * SLICE, "elements of the longest instruction, or those of a slice and their powers");
@@ -197,6 +197,39 @@ static bool load_scales(const struct part *p, size_t terms, struct scales *s)
 	return special;
 }
 
+/* Finds which elements are not zero, of four bits each. */
+static void find_nonzero(const struct part *p, size_t terms, struct scales *s)
+{
+	memset(s->nonzero, 0, sizeof s->nonzero);
+	for (size_t t = 0; t < terms && t * TERM < p->k; t++) {
+		const size_t left = p->k - t * TERM, n = left < TERM ? left : TERM;
+		const uint64_t counted = UINT64_C(0x1111111111111111) >> 4 * (TERM - n);
+		const uint8_t *codes = (const uint8_t *)p->matrix->data + p->row * p->matrix->stride + (p->k0 + t * TERM) / 2;
+
+		for (size_t r = 0; r < p->rows; r++, codes += p->matrix->stride) {
+			uint64_t x = 0;
+
+			if (n == TERM)
+				memcpy(&x, codes, sizeof x);
+			else
+				memcpy(&x, codes, (n + 1) / 2);
+			s->nonzero[t][r] = (x | x >> 1 | x >> 2) & counted;
+		}
+	}
+}
+
+/* Scales of the terms of an instruction, of blocks. Returns whether one is NaN. */
+static bool load_terms(const struct pass *pass, const struct part *p, struct scales *s)
+{
+	const size_t terms = pass->mma->term > 1 ? pass->mma->k / pass->mma->term : 1;
+
+	if (!pass->blocks)
+		return false;
+	if (pass->mma->term > 1)
+		find_nonzero(p, terms, s);
+	return load_scales(p, terms, s);
+}
+
 /* Flushes n elements as the machine does, n a multiple of LANES, and finds the powers of their exponents, unless `powers` is NULL.
    Returns whether one is NaN or Inf. */
 static bool prepare(const struct pass *p, const struct mxfp_format_info *element, uint32_t *x, size_t n, uint32_t *powers)
@@ -220,43 +253,11 @@ static bool prepare(const struct pass *p, const struct mxfp_format_info *element
 	return any(special);
 }
 
-/* Sets a bit for each element of row `row` that is not zero. */
-static void find_nonzero(struct scales *s, const uint32_t *x, size_t terms, size_t row)
-{
-	for (size_t t = 0; t < terms; t++) {
-		s->nonzero[t][row] = 0;
-		for (size_t i = 0; i < TERM; i++)
-			s->nonzero[t][row] |= (uint64_t)((x[t * TERM + i] & ~F32_SIGN) != 0) << i;
-	}
-}
-
-/* The same for columns. */
-static void find_nonzero_columns(struct columns *w, size_t terms)
-{
-	uint32_t nonzero[LANES];
-
-	for (size_t t = 0; t < terms; t++) {
-		vu32 v = {0};
-
-		for (size_t i = 0; i < TERM; i++)
-			v |= (vu32)((load_first(w->x[t * TERM + i], COLS) & ~F32_SIGN) != 0) & splat(1U << i);
-		store(nonzero, v);
-		for (size_t i = 0; i < COLS; i++)
-			w->scales.nonzero[t][i] = nonzero[i];
-	}
-}
-
-/* How many scales an instruction takes of a row. */
-static size_t terms_of(const struct pass *p)
-{
-	return p->mma->term > 1 ? p->mma->k / p->mma->term : 1;
-}
-
 static NOINLINE void load_a(const struct pass *p, size_t k, struct rows *a)
 {
 	const struct part part = part_of(p->job->a, p->job->row + p->tile->row, p->tile->rows, k, p->slice);
 	uint32_t x[ROWS * MXFP_MMA_MOST] = {0}, powers[MXFP_MMA_MOST];
-	const bool special = p->blocks && load_scales(&part, terms_of(p), &a->scales);
+	const bool special = load_terms(p, &part, &a->scales);
 
 	load_rows(&part, x, p->slice);
 	for (size_t r = 0; r < part.rows; r++) {
@@ -269,8 +270,6 @@ static NOINLINE void load_a(const struct pass *p, size_t k, struct rows *a)
 			store(row->x + i, (vu32)widen_f32(x + r * p->slice + i));
 		for (size_t i = 0; i < p->slice && p->wants_powers; i += COLS)
 			store(row->power + i, (vu32)widen_f32(powers + i));
-		if (p->mma->term > 1)
-			find_nonzero(&a->scales, x + r * p->slice, terms_of(p), r);
 	}
 }
 
@@ -280,7 +279,7 @@ static NOINLINE void load_w(const struct pass *p, size_t col, size_t k, struct c
 	const struct part part = part_of(p->job->w, p->job->col + p->tile->col + col, cols, k, p->slice);
 	uint32_t x[LINES * MXFP_MMA_MOST] = {0};
 
-	w->special = p->blocks && load_scales(&part, terms_of(p), &w->scales);
+	w->special = load_terms(p, &part, &w->scales);
 	if (part.matrix->transposed) {
 		memset(w->x, 0, sizeof w->x);
 		load_numbers(&part, k * part.matrix->stride + part.row, part.k, cols, w->x[0], COLS);
@@ -289,8 +288,6 @@ static NOINLINE void load_w(const struct pass *p, size_t col, size_t k, struct c
 		store_columns((uint8_t *)w->x, x, p->slice, COLS, p->slice);
 	}
 	w->special |= prepare(p, part.element, w->x[0], p->slice * COLS, p->wants_powers ? w->power[0] : NULL);
-	if (p->mma->term > 1)
-		find_nonzero_columns(w, terms_of(p));
 }
 
 /* Rows of A that are multiplied together by columns of W, from an instruction's first element in their slice on. */
@@ -368,13 +365,6 @@ ALWAYS_INLINE void add_terms(const struct group *g, const uint8_t *order, size_t
 		for (size_t r = 0; r < rows; r++)
 			sum[r] += truncate_f64(x * splat_f64(g->a[r].x[g->at + order[i]]) * unit[r]);
 	}
-}
-
-ALWAYS_INLINE vf64 floor_f64(vf64 v)
-{
-	const vf64 cut = truncate_f64(v);
-
-	return cut - (vf64)((vs64)splat_f64(1) & (cut > v));
 }
 
 /* 2^bits / power. */
@@ -679,8 +669,8 @@ static NOINLINE void multiply_rounded(const struct pass *p, const struct rows *a
 	multiply_slice(p, a, w, col, k, n, sum_rounded);
 }
 
-/* Whether a machine is one of those above; another is the reference's. */
-static bool is_known(const struct mxfp_mma *mma, bool blocks)
+/* Whether a machine is one of those above for elements of A of so many bits; another is the reference's. */
+static bool is_known(const struct mxfp_mma *mma, bool blocks, unsigned bits)
 {
 	const bool summed = mma->addend == MXFP_MMA_SUMMED, added = mma->addend == MXFP_MMA_ADDED;
 	const bool sliced = SLICE % mma->k == 0;
@@ -695,7 +685,7 @@ static bool is_known(const struct mxfp_mma *mma, bool blocks)
 		return sliced && mma->nearest && mma->k == mma->group && mma->term == 1;
 	if (mma->addend == MXFP_MMA_APART)
 		return sliced && !blocks && mma->nearest && mma->k == 2 * mma->group && mma->term == 1;
-	return (summed || added) && !mma->nearest && mma->fraction <= MOST_FRACTION && (mma->term == 1 ? sliced : mma->term == TERM && blocks);
+	return (summed || added) && !mma->nearest && mma->fraction <= MOST_FRACTION && (mma->term == 1 ? sliced : mma->term == TERM && blocks && bits == 4);
 }
 
 static void pass(const struct mxfp_gemm_ref_job *job, const struct mxfp_mma *mma, size_t k, size_t end, struct mxfp_mma_tile *t)
@@ -717,7 +707,7 @@ static void pass(const struct mxfp_gemm_ref_job *job, const struct mxfp_mma *mma
 	struct columns w;
 	struct rows a;
 
-	if (!is_known(mma, p.blocks)) {
+	if (!is_known(mma, p.blocks, part_of(job->a, 0, 0, 0, 0).element->bits)) {
 		mxfp_mma_pass_ref(job, mma, k, end, t);
 		return;
 	}

@@ -6,7 +6,7 @@
  * defines min_u32, max_u32, max_across, shift_left and shift_right (counts from 32 on give 0), any, fma_f32,
  * load_u8, load_u16, store_u8, store_u16, low_bytes, store_nibbles, store_interleaved, halving_sum,
  * fp_enter and fp_leave, for random words struct products, high_halves, low_halves and store_quarters, for products dot_pairs
- * and lookup, for 64-bit lanes fma_f64, max_f64, truncate_f64, widen_f32 and narrow_f64, and for functions EXP_PARTS, exp2_fraction, exp2_scale, widen_lanes, low_words, any_zero_or_beyond, divide_f64 and rsqrt_f64. Beside
+ * and lookup, for 64-bit lanes fma_f64, max_f64, truncate_f64, floor_f64, widen_f32 and narrow_f64, and for functions EXP_PARTS, exp2_fraction, exp2_scale, widen_lanes, low_words, any_zero_or_beyond, divide_f64 and rsqrt_f64. Beside
  * permute_f32, max_f32, min_f32 and reciprocal_f32, which a tier may have and then defines HAS_PERMUTE, and dot_split, whole,
  * load_half, split_bytes, twice_low_halves and widen_half, likewise with HAS_LANE_PRODUCTS, the files of simd/body use nothing
  * else, so they compile for every tier. A tier that defines no HAS_WIDE_LOOKUP also needs IN_REGISTER, lookup_nibble, with_sign,

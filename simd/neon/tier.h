@@ -91,6 +91,11 @@ ALWAYS_INLINE vf64 truncate_f64(vf64 v)
 	return (vf64)vrndq_f64((float64x2_t)v);
 }
 
+ALWAYS_INLINE vf64 floor_f64(vf64 v)
+{
+	return (vf64)vrndmq_f64((float64x2_t)v);
+}
+
 /* Loads LANES / 2 numbers and widens them. */
 ALWAYS_INLINE vf64 widen_f32(const void *at)
 {
