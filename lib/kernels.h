@@ -311,7 +311,7 @@ struct mxfp_nvfp4_tensor {
 	bool divides;          /* decoded numbers are divided by it */
 	uint32_t reciprocal;   /* fl32(1 / scale) */
 	uint32_t six_scales;   /* fl32(6 * scale) */
-	uint32_t sixth;        /* fl32(amax / 6) */
+	uint32_t sixth;        /* fl32(amax / 6); of an amax of 0 that of 1536, whose scale of modelopt-4over6 is 1 */
 	uint32_t encode;       /* te and 4over6: S_enc; 1 in other recipes */
 	uint32_t decode;       /* fl32(1 / encode) */
 	uint32_t encode_sixth; /* fl32(encode * fl32(1/6)) */

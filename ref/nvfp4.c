@@ -100,7 +100,7 @@ struct mxfp_nvfp4_tensor mxfp_nvfp4_tensor_ref(enum mxfp_recipe recipe, uint32_t
 	}
 	t.reciprocal = mxfp_f32_div(F32_ONE, t.scale);
 	t.six_scales = mxfp_f32_mul(F32_SIX, t.scale);
-	t.sixth = mxfp_f32_div(mxfp_f32_is_zero(amax) ? 0 : amax, F32_SIX);
+	t.sixth = mxfp_f32_is_zero(amax) ? F32_256 : mxfp_f32_div(amax, F32_SIX);
 	t.decode = mxfp_f32_div(F32_ONE, t.encode);
 	t.encode_sixth = mxfp_f32_mul(t.encode, F32_SIXTH);
 	return t;

@@ -82,7 +82,7 @@ static struct tensor tensor_of(enum mxfp_recipe recipe, float amax)
 {
 	const float scale = amax > 0 ? scale_of(recipe, amax) : 1, encode = amax > 0 ? encode_of(recipe, amax) : 1;
 
-	return (struct tensor){scale, 1 / scale, 6 * scale, amax / 6, encode, 1 / encode, encode * (1.0F / 6)};
+	return (struct tensor){scale, 1 / scale, 6 * scale, amax > 0 ? amax / 6 : 256, encode, 1 / encode, encode * (1.0F / 6)};
 }
 
 static bool is_tensor(const struct tensor *t, const struct mxfp_nvfp4_tensor *reference)

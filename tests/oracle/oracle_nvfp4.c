@@ -186,7 +186,9 @@ static uint8_t block_scale(const struct oracle_nvfp4 *o, uint32_t tensor_amax, u
 	case MXFP_RECIPE_MODELOPT_4OVER6: /* get_weights_scaling_factor_from_quantizer(), static: amax was multiplied before */
 		x = div(expand ? mul(amax, number(3, 2)) : amax, six);
 		x = mul(is_zero(x) ? number(1, 1) : x, number(256, 1));
-		return to_scale(o, clamp(div(x, div(tensor_amax & ~F32_SIGN, six)), number(1, 512), number(448, 1)), &rne);
+		/* The package has 256 / 0 for an amax of 0, beside a tensor scale of 0: section 4 has that of a scale of 1. */
+		x = div(x, is_zero(tensor_amax) ? number(256, 1) : div(tensor_amax & ~F32_SIGN, six));
+		return to_scale(o, clamp(x, number(1, 512), number(448, 1)), &rne);
 	case MXFP_RECIPE_GGML:
 		break;
 	}

@@ -3,6 +3,7 @@
    threads. The way back is in test_mx_decode.c. */
 #include "mxfp/quantize.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -247,6 +248,36 @@ TEST(squared_errors_are_summed_in_the_stated_order)
 			ck_abort_msg("%d differences, try %d: %08" PRIX32 " instead of %08" PRIX32, n, i, sum, want);
 	}
 	suite_compared(suite_share(40000));
+}
+
+/* Blocks of one number: of two scales with no error `mse` takes the larger; FLT_MAX is nearer to 2^128 than to the largest * 2^(127 - emax). */
+static const struct {
+	enum mxfp_format format;
+	float x;
+	uint8_t scale, code;
+} by_mse[] = {
+	{MXFP_FORMAT_MXFP4, 6, 128, 5},
+	{MXFP_FORMAT_MXFP4, 3.5F, 127, 6}, /* 4, which errs by 0.5 as 6 * 0.5 does */
+	{MXFP_FORMAT_MXFP4, FLT_MAX, 253, 6},
+	{MXFP_FORMAT_MXFP8_E5M2, FLT_MAX, 240, 0x78},
+	{MXFP_FORMAT_MXINT8, FLT_MAX, 254, 0x7F},
+	{MXFP_FORMAT_MXFP4, 0x1p-149F, 0, 0},
+	{MXFP_FORMAT_MXFP4, 0x1p-125F, 1, 4}, /* 2 * 2^-126, where 4 * 2^-127 has no error either */
+};
+
+TEST_LOOP(blocks_of_one_number_by_mse, sizeof by_mse / sizeof by_mse[0])
+{
+	const struct mxfp_quantize_options options = {.size = sizeof options, .rule = MXFP_RULE_MSE};
+	const float x[MX_BLOCK] = {by_mse[_i].x};
+	const struct mxfp_matrix source = mxfp_numbers(MXFP_FORMAT_F32, 1, MX_BLOCK, x);
+	uint8_t codes[MX_BLOCK], scale;
+	struct mxfp_blocks b = mxfp_blocks_at(by_mse[_i].format, 1, MX_BLOCK, codes, &scale);
+	const struct mxfp_result result = mxfp_to_blocks(&b);
+
+	assert_status(mxfp_quantize(&result, &source, &options, NULL), MXFP_OK);
+	ck_assert_uint_eq(scale, by_mse[_i].scale);
+	ck_assert_uint_eq(codes[0], by_mse[_i].code);
+	suite_compared(1);
 }
 
 /* Every length of a row from 1 to 70: tails are padded, and padding does not enter amax or counts. */

@@ -43,7 +43,9 @@ static const uint8_t ggml_codes[] = {7, 15, 0, 1, 2, 3, 4, 5, 6, 0, 1, 0, 0, 10,
 /* modelopt-4over6 at 1.5: .75, 1.5, 2.25, 3, 4.5 and 6 have the codes 1 to 6. The squared errors are 1.193 there, 1.870 at 1. */
 static const uint8_t codes_at_four[] = {6, 14, 0, 1, 2, 2, 3, 4, 5, 8, 0, 0, 0, 9, 5, 12};
 static const uint8_t modelopt_zeros[BLOCK] = {0, 8, 0, 0, 0, 8, 0};
-static const uint8_t threes_at_448[BLOCK] = {0, 8};
+static const float ones[BLOCK] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1};
+static const float least[BLOCK] = {0x1p-149F, -0x1p-149F}, four_leasts[BLOCK] = {0x1p-147F, -0x1p-147F};
+static const uint8_t least_codes[BLOCK] = {0, 8};
 static const uint8_t sevens[] = {7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 15};
 static const uint8_t code_sixes[] = {6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 14};
 
@@ -77,8 +79,12 @@ static const struct {
 	/* 2^-140 / 6 is 85 * 2^-149, and 256 that of it; g is 2^-140, so no number is as large as half of 256 g. */
 	{MXFP_RECIPE_MODELOPT_4OVER6, 0x1p-140F, modelopt_tiny, 0x00000200, 0x78, modelopt_zeros},
 	{MXFP_RECIPE_MODELOPT_4OVER6, 1536, underflowing, 0x3F800000, 0x01, clamped_codes},
-	/* 256 / 0 is Inf. */
-	{MXFP_RECIPE_MODELOPT_4OVER6, 0, threes, 0x3F800000, 0x7E, threes_at_448},
+	/* With an amax of 0 the tensor scale is 1, as with 1536. 1 at 4 is 4 / 4 = 1, at 6 6 * 0.171875. */
+	{MXFP_RECIPE_MODELOPT_4OVER6, 0, threes, 0x3F800000, 0x30, three_codes_ct},
+	{MXFP_RECIPE_MODELOPT_4OVER6, -0.0F, ones, 0x3F800000, 0x28, code_sixes},
+	/* A sixth of 2^-149, also of 1.5 times that, rounds to 0, for which 1 stands; that of 2^-147 is 2^-149, and byte 00 is none. */
+	{MXFP_RECIPE_MODELOPT_4OVER6, 1536, least, 0x3F800000, 0x38, least_codes},
+	{MXFP_RECIPE_MODELOPT_4OVER6, 1536, four_leasts, 0x3F800000, 0x01, least_codes},
 	{MXFP_RECIPE_TORCHAO, 0x1p-127F, torchao_tiny, 0x03000000, 0x08, torchao_tiny_codes},
 	{MXFP_RECIPE_MODELOPT, 0x1p-140F, modelopt_tiny, 0x00000200, 0x23, modelopt_tiny_codes},
 	{MXFP_RECIPE_MODELOPT_0_45, 0x1p-140F, modelopt_tiny, 0x00000200, 0x23, modelopt_tiny_codes},
@@ -120,12 +126,17 @@ TEST_LOOP(blocks_worked_by_hand, sizeof by_hand / sizeof by_hand[0])
 
 /* The byte of a block of zeros, in a tensor of zeros and in another; signs as the recipe keeps them. */
 static const struct {
-	uint8_t scale, negative_zero;
+	uint8_t scale[2], negative_zero;
 } zero_block[N_RECIPES] = {
-	[MXFP_RECIPE_TE] = {0x00, 8},       [MXFP_RECIPE_TORCHAO] = {0x08, 8}, [MXFP_RECIPE_TORCHAO_1] = {0x08, 8},
-	[MXFP_RECIPE_GGML] = {0x00, 0},     [MXFP_RECIPE_4OVER6] = {0x00, 8},  [MXFP_RECIPE_COMPRESSED_TENSORS] = {0x20, 0},
-	[MXFP_RECIPE_MODELOPT] = {0x38, 0}, [MXFP_RECIPE_MODELOPT_0_45] = {0x38, 0},
-	[MXFP_RECIPE_MODELOPT_4OVER6] = {0x7E, 0}, /* in a tensor of amax 1, 256 * 6 is past 448 */
+	[MXFP_RECIPE_TE] = {{0x00, 0x00}, 8},
+	[MXFP_RECIPE_TORCHAO] = {{0x08, 0x08}, 8},
+	[MXFP_RECIPE_TORCHAO_1] = {{0x08, 0x08}, 8},
+	[MXFP_RECIPE_GGML] = {{0x00, 0x00}, 0},
+	[MXFP_RECIPE_4OVER6] = {{0x00, 0x00}, 8},
+	[MXFP_RECIPE_COMPRESSED_TENSORS] = {{0x20, 0x20}, 0},
+	[MXFP_RECIPE_MODELOPT] = {{0x38, 0x38}, 0},
+	[MXFP_RECIPE_MODELOPT_0_45] = {{0x38, 0x38}, 0},
+	[MXFP_RECIPE_MODELOPT_4OVER6] = {{0x38, 0x7E}, 0}, /* in a tensor of amax 1, 256 * 6 is past 448 */
 };
 
 TEST_LOOP(zero_blocks_have_the_byte_of_the_recipe, 2 * N_RECIPES)
@@ -139,7 +150,7 @@ TEST_LOOP(zero_blocks_have_the_byte_of_the_recipe, 2 * N_RECIPES)
 	const struct mxfp_result result = mxfp_to_blocks(&b);
 
 	assert_status(mxfp_quantize(&result, &source, &options, NULL), MXFP_OK);
-	ck_assert_uint_eq(scales[0], zero_block[_i / 2].scale);
+	ck_assert_uint_eq(scales[0], zero_block[_i / 2].scale[_i % 2]);
 	for (size_t i = 0; i < BLOCK; i++)
 		ck_assert_uint_eq(code_of(codes, i), i == 1 ? zero_block[_i / 2].negative_zero : 0);
 	if (zero_tensor)
