@@ -209,6 +209,12 @@ static const struct by_hand sums[] = {
 	{"(1 - 1) * 2^40, C is 1 + 2^-23", MXFP_ACC_BLACKWELL, MXFP_FORMAT_MXFP4, {{1, 2, 2}, {1, 0xA, 2}}, {167, 167}, 0x3F800001, 0},
 	{"2^-149 - 2^-172", MXFP_ACC_BLACKWELL, MXFP_FORMAT_MXFP4, {{1, 2, 2}, {0, 0, 0}, {1, 9, 1}}, {0, 0, 105, 84}, 0, 0},
 	{"2^-149 - 2^-176", MXFP_ACC_BLACKWELL, MXFP_FORMAT_MXFP4, {{1, 2, 2}, {0, 0, 0}, {1, 9, 1}}, {0, 0, 105, 80}, 0, 1},
+	/* Codes of NaN and Inf under the least scale; a scale of NaN, of zeros alone. */
+	{"NaN * 2^-127", MXFP_ACC_BLACKWELL, MXFP_FORMAT_MXFP8_E4M3, {{1, 0x7F, 0x38}}, {0}, 0x3F800000, 0x7FC00000},
+	{"NaN * 2^-127 * 0", MXFP_ACC_BLACKWELL, MXFP_FORMAT_MXFP8_E4M3, {{1, 0xFF, 0}}, {0}, 0x3F800000, 0x7FC00000},
+	{"-Inf * 2^-127", MXFP_ACC_BLACKWELL, MXFP_FORMAT_MXFP8_E5M2, {{1, 0xFC, 0x3C}}, {0}, 0x3F800000, 0xFF800000},
+	{"Inf * 2^-127 * 0", MXFP_ACC_BLACKWELL, MXFP_FORMAT_MXFP8_E5M2, {{1, 0x7C, 0}}, {0}, 0x3F800000, 0x7FC00000},
+	{"0 * NaN", MXFP_ACC_BLACKWELL, MXFP_FORMAT_MXFP4, {{0, 0, 0}}, {127, 255}, 0x3F800000, 0x7FC00000},
 	/* MMA-Sim: CDNA3 rounds C down at 24 fraction bits, the products' sum at 32, both together at 31, before it rounds to nearest;
 	   CDNA2 flushes products. */
 	{"1 - 2^-25", MXFP_ACC_CDNA3, BF16, {{1, 0x3F80, 0x3F80}}, {0}, 0xB3000000, 0x3F7FFFFF},
@@ -262,6 +268,9 @@ static const struct by_hand sums[] = {
 	{"448^2 + 2^-18 - 448^2", MXFP_ACC_ACE, E4M3, {{1, 0x7E, 0x7E}, {1, 1, 1}}, {0}, 0xC8440000, 0},
 	{"2^-149 with products of 0", MXFP_ACC_ACE, E5M2, {{1, 0x2C, 0}}, {0}, 1, 0},
 	{"-2^-149 with products of -0", MXFP_ACC_ACE, E5M2, {{4, 0x80, 0x3C}}, {0}, 0x80000001, 0},
+	{"-0 with products of -0", MXFP_ACC_ACE, E5M2, {{4, 0x80, 0x3C}}, {0}, 0x80000000, 0},
+	{"-0 with -2^-134, eight times", MXFP_ACC_ACE, MXFP_FORMAT_MXFP8_E4M3, {{32, 0x81, 0x38}}, {0}, 0x80000000, 0x80000000},
+	{"480 * 2^-3", MXFP_ACC_ACE, MXFP_FORMAT_MXFP8_E4M3, {{1, 0x7F, 0x38}}, {124}, 0, 0x42700000},
 	{"7F is 480", MXFP_ACC_ACE, E4M3, {{1, 0xFF, 0x38}}, {0}, 0, 0xC3F00000},
 	{"7C is 65536", MXFP_ACC_ACE, E5M2, {{1, 0x7C, 0x3C}}, {0}, 0, 0x47800000},
 	{"1 * 2^-127", MXFP_ACC_ACE, MXFP_FORMAT_MXFP8_E4M3, {{1, 0xB8, 0x38}}, {0}, 0, 0},
