@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program that mxfp conform asks, with none of the library's code: right in what it supports, or with a fault that argv[1]
- * names. The faults are those that people reported of other programs, made again; test_conform.sh has where.
+ * names. The faults are those that people reported of other programs, made again; test_conform_faults.sh has where.
  */
 #include <float.h>
 #include <math.h>
@@ -217,8 +217,10 @@ static int encode(const struct format *f, double x, const char *round, bool satu
 			return sign | f->max;
 		return sign | (saturates || (toward_zero && !is("overflow-any-mode")) ? f->max : f->max + 1);
 	}
-	if (is("four-decisions") && code == 0)
+	if (code == 0 && (is("four-decisions") || (is("zero-unsigned") && v == 0)))
 		return 0;
+	if (code == 0 && is("zero-minus") && v == 0)
+		return 1 << (bits_of(f) - 1);
 	return sign | (int)code;
 }
 
@@ -228,7 +230,7 @@ static int cast_number(const struct format *f, double x, const char *round, bool
 
 	if (is_fnuz(f) && isnan(x))
 		return 0x80;
-	return is_fnuz(f) && code == 0x80 && fabs(x) < 1 && !is("zero-sign-nan") ? 0 : code;
+	return is_fnuz(f) && code == 0x80 && fabs(x) < 1 && !is("zero-sign-nan") && !(is("zero-nan") && x == 0) ? 0 : code;
 }
 
 /* The scale byte of an MX block, -1: this rule is not supported. */
@@ -246,7 +248,7 @@ static int scale_of(const struct format *f, const char *rule, float amax)
 	else if (strcmp(rule, "ceil") == 0 || is("ceil"))
 		s = exponent - f->emax + (m > 1);
 	else if (strcmp(rule, "even") == 0)
-		s = exponent - f->emax + (m >= 2 - ldexp(1, -f->significand_bits - 1));
+		s = exponent - f->emax + (is("even-above") ? m > 2 - ldexp(1, -f->significand_bits - 1) : m >= 2 - ldexp(1, -f->significand_bits - 1));
 	else if (strcmp(rule, "rceil") == 0)
 		s = exponent - f->emax + (ldexp(m, f->emax) > largest);
 	else
@@ -370,12 +372,12 @@ static float number_bits(const char *key)
 
 static const struct format *element_of(const char *block)
 {
-	static const struct format int8 = {"int8", 1, 6, 0, 127, 0, false, false}; /* for the scale by floor alone */
+	static const struct format int8 = {"int8", 1, 6, 0, 127, 0, false, false}; /* for scales alone */
 
 	return strcmp(block, "mxfp4") == 0 ? &formats[2] : strcmp(block, "mxfp8-e4m3") == 0 ? &formats[0] :
 	       strcmp(block, "mxfp8-e5m2") == 0 ? &formats[1] : strcmp(block, "mxfp6-e2m3") == 0 ? &formats[3] :
 	       strcmp(block, "mxfp6-e3m2") == 0 ? &formats[4] :
-	       strcmp(block, "mxint8") == 0 && is("log2-float") ? &int8 : NULL;
+	       strcmp(block, "mxint8") == 0 && (is("log2-float") || is("even-above")) ? &int8 : NULL;
 }
 
 static uint8_t *out;
@@ -600,10 +602,10 @@ static long order(const uint8_t *in, long n, bool packs)
 	return packs ? n * bytes : 32 * n;
 }
 
-/* Hopper's f16: 16 products a step and the sum so far, aligned to 25 bits below the largest exponent, which is at least -133. */
-static long dot_f16(const uint8_t *in, long n)
+/* Hopper's f16 and bf16: 16 products a step and the sum so far, aligned to 25 bits below the largest exponent, which is at least -133. */
+static long dot_hopper(const struct format *f, const uint8_t *in, long n)
 {
-	const struct format *f16 = &formats[5];
+	const int least_exponent = 1 - f->bias;
 	const int bits = is("fraction-24") ? 24 : 25, lowest = is("lowest-126") ? -126 : -133;
 	long k = number("k");
 
@@ -616,23 +618,94 @@ static long dot_f16(const uint8_t *in, long n)
 
 			for (int t = 1; t <= 16; t++) {
 				const uint8_t *a = in + 2 * (i * k + j + t - 1), *w = a + 2 * n * k;
-				double p = decode(f16, a[0] | a[1] << 8), q = decode(f16, w[0] | w[1] << 8);
-				int e = ilogb(p) < -14 ? -14 : ilogb(p), g = ilogb(q) < -14 ? -14 : ilogb(q);
+				double p = decode(f, a[0] | a[1] << 8), q = decode(f, w[0] | w[1] << 8);
+				int e = ilogb(p) < least_exponent ? least_exponent : ilogb(p);
+				int g = ilogb(q) < least_exponent ? least_exponent : ilogb(q);
 
 				x[t] = p * q;
 				plain += x[t];
 				e = is("normalized") ? ilogb(x[t]) : e + g;
 				top = isfinite(x[t]) && x[t] != 0 && e > top ? e : top;
 			}
-			if (sum != 0 && isfinite(sum) && ilogbf(sum) > top && !is("products-alone"))
-				top = ilogbf(sum) < -126 ? -126 : ilogbf(sum);
+			int own = sum == 0 || !isfinite(sum) || is("products-alone") ? top : ilogbf(sum) < -126 ? -126 : ilogbf(sum);
+			top = own > top ? own : top;
 			for (int t = 0; t <= 16; t++)
 				all += trunc(ldexp(x[t], bits - top));
 			int unit = all == 0 ? 0 : ilogb(all) - 23, least = -149 - top + bits;
-			unit = unit < least ? least : unit;
+			unit = unit < least && !is("cut-nearest") ? least : unit;
 			sum = !isfinite(plain) ? (float)plain : all == 0 ? 0 : (float)ldexp(trunc(ldexp(all, -unit)), unit + top - bits);
 		}
 		put_float(i, (double)sum);
+	}
+	return 4 * n;
+}
+
+static float flushed(float x)
+{
+	return fabsf(x) < FLT_MIN ? copysignf(0, x) : x;
+}
+
+/* VDPBF16PS: a chain of fused operations, odd elements first, in which zero is what is below 2^-126: numbers of A and W, and sums
+   rounded to 24 bits as if exponents had no lower end. */
+static long dot_vdpbf16ps(const uint8_t *in, long n)
+{
+	long k = number("k");
+
+	for (long i = 0; i < n; i++) {
+		float sum = 0;
+
+		for (long j = 0; j < k; j++) {
+			const uint8_t *a = in + 2 * (i * k + (j ^ 1)), *w = a + 2 * n * k;
+			float x = flushed((float)decode(&formats[6], a[0] | a[1] << 8)), y = flushed((float)decode(&formats[6], w[0] | w[1] << 8));
+			float next = fmaf(x, y, sum), large = (float)(((double)x * (double)y + (double)sum) * 0x1p64);
+
+			sum = fabsf(next) > FLT_MIN || isnan(next) ? next : is("flushes-late") ? flushed(next) :
+			      fabsf(large) < FLT_MIN * 0x1p64F ? copysignf(0, next) : next;
+		}
+		put_float(i, (double)sum);
+	}
+	return 4 * n;
+}
+
+/* sum + t, rounded once: the rest of the rounding to binary64 decides where that is a tie of binary32. */
+static float add_exactly(float sum, double t)
+{
+	double s = (double)sum + t, back = s - (double)sum, rest = ((double)sum - (s - back)) + (t - back);
+	float low = (float)s;
+
+	if (!isfinite(s) || rest == 0)
+		return low;
+	/* A number between s and its neighbour toward the rest rounds as the exact sum does. */
+	low = (float)nextafter(s, rest > 0 ? HUGE_VAL : -HUGE_VAL);
+	return (float)s == low ? low : fabs((double)low - s) == fabs((double)(float)s - s) ? low : (float)s;
+}
+
+/* Blocks of mxfp4 by `exact`: each sum is an integer in quarters. */
+static long dot_exact(const uint8_t *in, long n)
+{
+	long k = number("k"), blocks = k / 32;
+	const uint8_t *codes[2] = {in, in + n * (k / 2 + blocks)}, *scales[2] = {codes[0] + n * k / 2, codes[1] + n * k / 2};
+
+	for (long i = 0; i < n; i++) {
+		float total = 0, sum = 0;
+
+		for (long b = 0; b < blocks; b++) {
+			uint8_t a[32], w[32];
+			double all = 0;
+			const int left = scales[0][i * blocks + b], right = scales[1][i * blocks + b];
+
+			unpack(a, codes[0] + i * k / 2 + 16 * b, 32, 4);
+			unpack(w, codes[1] + i * k / 2 + 16 * b, 32, 4);
+			for (int j = 0; j < 32; j++)
+				all += decode(&formats[2], a[j]) * decode(&formats[2], w[j]);
+			all = left == 255 || right == 255 ? NAN : ldexp(all, left + right - 254);
+			sum = is("block-sums-f32") ? sum + (float)all : add_exactly(sum, all);
+			if (b % 16 == 15 || b + 1 == blocks) {
+				total += sum;
+				sum = 0;
+			}
+		}
+		put_float(i, (double)total);
 	}
 	return 4 * n;
 }
@@ -645,7 +718,13 @@ static long dot(const uint8_t *in, long n)
 	const uint8_t *codes[2], *scales[2];
 
 	if (strcmp(word("a"), "f16") == 0 && strcmp(word("w"), "f16") == 0 && strcmp(word("acc"), "hopper") == 0)
-		return dot_f16(in, n);
+		return dot_hopper(&formats[5], in, n);
+	if (strcmp(word("a"), "bf16") == 0 && strcmp(word("w"), "bf16") == 0 && strcmp(word("acc"), "hopper") == 0)
+		return dot_hopper(&formats[6], in, n);
+	if (strcmp(word("a"), "bf16") == 0 && strcmp(word("w"), "bf16") == 0 && strcmp(word("acc"), "vdpbf16ps") == 0)
+		return dot_vdpbf16ps(in, n);
+	if (strcmp(word("a"), "mxfp4") == 0 && strcmp(word("w"), "mxfp4") == 0 && strcmp(word("acc"), "exact") == 0)
+		return dot_exact(in, n);
 	if (f[0] == NULL || f[1] == NULL || strcmp(word("acc"), "chain") != 0)
 		return -1;
 	for (int side = 0; side < 2; side++) {
@@ -654,7 +733,8 @@ static long dot(const uint8_t *in, long n)
 		scales[side] = codes[side] + n * bytes[side];
 	}
 	for (long i = 0; i < n; i++) {
-		float total = 0, sum = 0;
+		const float zero = is("first-product") ? -0.0F : 0;
+		float total = zero, sum = zero;
 
 		for (long j = 0; j < k; j++) {
 			float x[2];
@@ -673,7 +753,7 @@ static long dot(const uint8_t *in, long n)
 				sum = copysignf(0, sum);
 			if ((j % 512 == 511 && !is("one-pass")) || j == k - 1) {
 				total += sum;
-				sum = 0;
+				sum = zero;
 			}
 		}
 		if (is("flushes-results") && fabsf(total) < FLT_MIN)
@@ -766,6 +846,8 @@ static void misbehave(long n_bytes)
 
 int main(int argc, char **argv)
 {
+	long refused = 0;
+
 	fault = argc > 1 ? argv[1] : "";
 	if (is("silent"))
 		sleep(60);
@@ -785,16 +867,20 @@ int main(int argc, char **argv)
 			printf("{\"version\":%d,\"name\":\"test%s%s\",\"batch\":%d}\n", is("version-2") ? 2 : 1, *fault != '\0' ? " " : "", fault,
 			       is("") ? 1000 : 65536);
 		} else {
-			n_bytes = is("zeros") ? 4 * n : answer(in, n); /* of results of one binary32 */
-			if (n_bytes < 0)
+			const long n_answer = is("zeros") ? 4 * n : answer(in, n); /* of results of one binary32 */
+
+			if (n_answer < 0)
 				puts("{\"unsupported\":true}");
 			else
-				misbehave(n_bytes);
+				misbehave(n_answer);
+			refused = n_answer < 0 && n_bytes > refused ? n_bytes : refused;
 		}
 		fflush(stdout);
 		free(in);
 		free(out);
 	}
+	if (is("counts"))
+		fprintf(stderr, "%ld bytes of a request that is refused, at most\n", refused);
 	if (is("stays"))
 		sleep(60);
 	return is("fails-at-end") ? 1 : 0;

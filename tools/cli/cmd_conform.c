@@ -2,6 +2,8 @@
 /* mxfp conform: compares a program's answers with the contract's, and names what they match instead. */
 #include "config.h"
 
+#include <string.h>
+
 #include "cli/commands.h"
 #include "conform/conform.h"
 #include "conform/probe.h"
@@ -46,6 +48,8 @@ static int run(int argc, char **argv, struct error *error)
 	const int code = options_check_used(uses, error);
 	if (code != EXIT_OK)
 		return code;
+	if (conform.command[strspn(conform.command, " \t\n")] == '\0')
+		return fail(error, EXIT_USAGE, "conform: CMD is empty: it is the program to ask, such as ./caster");
 	if (conform.timeout == 0 || conform.timeout > 86400)
 		return fail(error, EXIT_USAGE, "conform: --timeout is from 1 to 86400 seconds");
 	return conform.probe ? probe_run(&conform, error) : conform_run(&conform, error);

@@ -30,13 +30,22 @@ static bool has_ended(const struct child *child, siginfo_t *how)
 	return waitid(P_PID, (id_t)child->pid, how, WEXITED | WNOHANG | WNOWAIT) == 0 && how->si_pid == child->pid;
 }
 
+/* Waits a little for what the child says, and passes that on. */
+static void listen_to(struct child *child)
+{
+	struct pollfd polled = {child->said.fd, POLLIN, 0};
+
+	if (poll(&polled, 1, 10) > 0)
+		said_pass(&child->said);
+}
+
 /* How the child ended, or that it has not. */
-static void say_end(const struct child *child, char *text, size_t n)
+static void say_end(struct child *child, char *text, size_t n)
 {
 	siginfo_t how;
 
 	for (int tries = 0; tries < 20 && !has_ended(child, &how); tries++)
-		poll(NULL, 0, 10);
+		listen_to(child);
 	if (how.si_pid == 0)
 		snprintf(text, n, "closed its standard output");
 	else if (how.si_code != CLD_EXITED)
@@ -59,49 +68,61 @@ void child_kill(struct child *child)
 	kill(-child->pid, SIGKILL);
 	while (waitpid(child->pid, NULL, 0) == -1 && errno == EINTR)
 		;
+	said_end(&child->said);
 	child->pid = 0;
+}
+
+/* Makes the pipes of a child's standard input, output and error. */
+static bool make_pipes(int pipes[3][2])
+{
+	for (int i = 0; i < 3; i++)
+		if (pipe2(pipes[i], O_CLOEXEC) != 0) {
+			for (const int failed = errno; i-- > 0; errno = failed) {
+				close(pipes[i][0]);
+				close(pipes[i][1]);
+			}
+			return false;
+		}
+	return true;
 }
 
 static int start(struct child *child, struct error *error)
 {
-	int to[2], from[2];
+	int pipes[3][2];
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	sigset_t defaults;
 	char *const argv[] = {"sh", "-c", (char *)child->command, NULL};
 
-	if (pipe2(to, O_CLOEXEC) != 0)
+	if (!make_pipes(pipes))
 		return fail_errno(error, child->command, "cannot make a pipe");
-	if (pipe2(from, O_CLOEXEC) != 0) {
-		close(to[0]);
-		close(to[1]);
-		return fail_errno(error, child->command, "cannot make a pipe");
-	}
 	sigemptyset(&defaults);
 	for (int signal = 0; signal < 4; signal++)
 		sigaddset(&defaults, (const int[]){SIGINT, SIGTERM, SIGHUP, SIGPIPE}[signal]);
 	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, to[0], 0);
-	posix_spawn_file_actions_adddup2(&actions, from[1], 1);
+	for (int i = 0; i < 3; i++)
+		posix_spawn_file_actions_adddup2(&actions, pipes[i][i > 0], i);
 	posix_spawnattr_init(&attributes);
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
 	posix_spawnattr_setpgroup(&attributes, 0);
 	posix_spawnattr_setsigdefault(&attributes, &defaults);
-	errno = posix_spawn(&child->pid, "/bin/sh", &actions, &attributes, argv, environ);
+	const int failed = posix_spawn(&child->pid, "/bin/sh", &actions, &attributes, argv, environ);
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);
-	close(to[0]);
-	close(from[1]);
-	child->in = to[1];
-	child->out = from[0];
-	if (errno != 0) {
+	for (int i = 0; i < 3; i++) {
+		close(pipes[i][i > 0]);
+		fcntl(pipes[i][i == 0], F_SETFL, O_NONBLOCK);
+	}
+	child->in = pipes[0][1];
+	child->out = pipes[1][0];
+	child->said = (struct said){.fd = pipes[2][0]};
+	if (failed != 0) {
 		child->pid = 0;
-		close(to[1]);
-		close(from[0]);
+		for (int i = 0; i < 3; i++)
+			close(pipes[i][i == 0]);
+		errno = failed;
 		return fail_errno(error, child->command, "cannot start /bin/sh");
 	}
-	fcntl(child->in, F_SETFL, O_NONBLOCK);
-	fcntl(child->out, F_SETFL, O_NONBLOCK);
 	return EXIT_OK;
 }
 
@@ -154,12 +175,12 @@ static int send_some(struct child *child, struct exchange *x, struct error *erro
 	return fail_errno(error, child->command, "cannot write to it");
 }
 
-/* Waits until something can be read, and sends the request meanwhile. */
+/* Waits until something can be read, sends the request meanwhile, and passes on what the child says. */
 static int await(struct child *child, struct exchange *x, struct error *error)
 {
 	for (;;) {
 		const bool sends = x->send[0].n + x->send[1].n > 0;
-		struct pollfd polled[2] = {{child->out, POLLIN, 0}, {child->in, POLLOUT, 0}};
+		struct pollfd polled[3] = {{child->out, POLLIN, 0}, {sends ? child->in : -1, POLLOUT, 0}, {child->said.fd, POLLIN, 0}};
 		char came[96];
 		int code = interrupt_check(error);
 
@@ -170,12 +191,14 @@ static int await(struct child *child, struct exchange *x, struct error *error)
 			            sends ? ", and it does not read the request" : "");
 		if (code != EXIT_OK)
 			return code;
-		const int n = poll(polled, sends ? 2 : 1, WAIT_MS);
+		const int n = poll(polled, 3, WAIT_MS);
 		if (n < 0 && errno != EINTR)
 			return fail_errno(error, child->command, "cannot wait for it");
+		if (n > 0 && polled[2].revents != 0)
+			said_pass(&child->said);
 		if (n > 0 && polled[0].revents != 0)
 			return EXIT_OK;
-		if (n > 0 && sends) {
+		if (n > 0 && polled[1].revents != 0) {
 			code = send_some(child, x, error);
 			if (code != EXIT_OK)
 				return code;
@@ -247,6 +270,7 @@ static int receive_json(struct child *child, struct exchange *x, json_t **json, 
 		const char *why = *json == NULL ? problem.text : "";
 
 		json_decref(*json);
+		*json = NULL;
 		make_printable(line);
 		make_printable(problem.text);
 		return fail(error, EXIT_INPUT, "%s: %s: '%.60s' is not a JSON object%s%s; on standard output are answers alone",
@@ -384,10 +408,13 @@ int child_ask(struct child *child, const char *what, const char *line, const uin
 	}
 	/* A refusal may come before all was read: what is left of the request is sent all the same. */
 	while (code == EXIT_OK && x.send[0].n + x.send[1].n > 0) {
-		struct pollfd polled = {child->in, POLLOUT, 0};
+		struct pollfd polled[2] = {{child->in, POLLOUT, 0}, {child->said.fd, POLLIN, 0}};
 
 		code = interrupt_check(error);
-		if (code == EXIT_OK && poll(&polled, 1, WAIT_MS) > 0)
+		const int n_ready = code == EXIT_OK ? poll(polled, 2, WAIT_MS) : 0;
+		if (n_ready > 0 && polled[1].revents != 0)
+			said_pass(&child->said);
+		if (n_ready > 0 && polled[0].revents != 0)
 			code = send_some(child, &x, error);
 		if (code == EXIT_OK && clock_seconds() > x.deadline)
 			code = fail(error, EXIT_INPUT, "%s: %s: it answered, and left the bytes of the request unread", child->command, what);
@@ -405,7 +432,7 @@ int child_end(struct child *child, struct error *error)
 	child->in = -1;
 	while (code == EXIT_OK && !has_ended(child, &how) && clock_seconds() < deadline) {
 		code = interrupt_check(error);
-		poll(NULL, 0, 10);
+		listen_to(child);
 	}
 	if (code == EXIT_OK)
 		code = check_silent(child, "the end", error);

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "conform/said.h"
 
 enum { CHILD_LINE = 4096 };
 
@@ -18,6 +19,7 @@ struct child {
 	double timeout;      /* seconds for an answer */
 	pid_t pid;           /* and its process group; 0: not running */
 	int in, out;         /* our ends of its standard input and output */
+	struct said said;    /* its standard error */
 	uint8_t held[CHILD_LINE]; /* what was read and not yet taken */
 	size_t n_held;
 	char name[256];      /* of its hello */

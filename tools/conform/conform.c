@@ -23,6 +23,10 @@ static uint64_t seed_of(const struct question *q, uint64_t seed)
 	return seed;
 }
 
+/* Of items with more bytes than these the first is asked alone: a program that does not support a question need not take megabytes
+   of it, nor are these made. */
+enum { LARGE = 512 };
+
 /* What is held for one question. */
 struct held {
 	struct items items;
@@ -30,17 +34,30 @@ struct held {
 	uint64_t *indices;
 };
 
-static int hold(struct held *held, const struct question *q, struct error *error)
+/* Makes the items, at most so many, 0: all, and room for what is answered; answers that are there stay. */
+static int hold(struct held *held, const struct question *q, const struct conform_options *options, size_t most, struct error *error)
+{
+	held->items.n = 0;
+	held->items.most = most;
+	held->items.random = seed_of(q, options->seed);
+	operations[q->op]->items(q, &held->items);
+	uint8_t *got = realloc(held->got, held->items.n * q->out_bytes);
+	held->got = got != NULL ? got : held->got;
+	return held->items.out_of_memory || got == NULL ? fail_memory(error) : EXIT_OK;
+}
+
+/* Computes what is expected. */
+static int expect(struct held *held, const struct question *q, struct error *error)
 {
 	const size_t n = held->items.n;
 
 	held->expected = malloc(n * q->out_bytes);
-	held->got = malloc(n * q->out_bytes);
 	held->indices = malloc(n * sizeof *held->indices);
-	if (held->items.out_of_memory || held->expected == NULL || held->got == NULL || held->indices == NULL)
+	if (held->expected == NULL || held->indices == NULL)
 		return fail_memory(error);
 	for (size_t i = 0; i < n; i++)
 		held->indices[i] = i;
+	operations[q->op]->answer(q, &q->way, held->items.bytes, held->indices, n, held->expected);
 	return EXIT_OK;
 }
 
@@ -55,21 +72,26 @@ static void let_go(struct held *held)
 static int ask(struct outcome *outcome, struct child *child, const struct question *q, const struct conform_options *options,
                struct seen *seen, struct error *error)
 {
-	struct held held = {.items = {.item_bytes = q->in_bytes, .quick = options->quick, .random = seed_of(q, options->seed)}};
+	struct held held = {.items = {.item_bytes = q->in_bytes, .quick = options->quick}};
+	const size_t alone = q->in_bytes > LARGE;
 	struct finding findings[CLASSES_MAX];
 	size_t n_findings = 0;
 
-	operations[q->op]->items(q, &held.items);
-	int code = hold(&held, q, error);
-	if (code == EXIT_OK)
-		code = question_ask(child, q, held.items.bytes, held.items.n, held.got, error);
+	child->unsupported = false;
+	int code = hold(&held, q, options, alone, error);
+	if (code == EXIT_OK && alone > 0)
+		code = question_ask(child, q, held.items.bytes, 0, alone, held.got, error);
+	if (code == EXIT_OK && alone > 0 && !child->unsupported)
+		code = hold(&held, q, options, 0, error);
+	if (code == EXIT_OK && !child->unsupported)
+		code = question_ask(child, q, held.items.bytes, alone, held.items.n, held.got, error);
 	outcome->unsupported = child->unsupported;
 	outcome->n = held.items.n;
+	if (code == EXIT_OK && !child->unsupported)
+		code = expect(&held, q, error);
 	const struct asked asked = {q, held.items.bytes, held.expected, held.got, held.indices, held.items.n, child->batch, MATCHED_ALL};
-	if (code == EXIT_OK && !child->unsupported) {
-		operations[q->op]->answer(q, &q->way, held.items.bytes, held.indices, held.items.n, held.expected);
+	if (code == EXIT_OK && !child->unsupported)
 		code = explain(findings, &n_findings, &outcome->n_differ, &asked, seen, error);
-	}
 	if (code == EXIT_OK)
 		code = outcome_keep(outcome, &asked, findings, n_findings, error);
 	let_go(&held);

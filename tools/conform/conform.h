@@ -63,11 +63,13 @@ struct question {
 struct items {
 	uint8_t *bytes;
 	size_t n, capacity, item_bytes;
+	size_t most; /* 0: as many as are added */
 	uint64_t random;
 	bool quick, out_of_memory;
 };
 
 void items_add(struct items *items, const void *item);
+bool items_full(const struct items *items); /* no more are added */
 uint64_t items_random(struct items *items);
 
 struct operation {
@@ -101,8 +103,9 @@ void question_out(struct question *q, size_t bytes, size_t word);
 
 struct child;
 
-/* Asks about n items. The answers follow each other in `got`, or child->unsupported is set. */
-int question_ask(struct child *child, const struct question *q, const uint8_t *items, size_t n, uint8_t *got, struct error *error);
+/* Asks about the items from first to n - 1. The answers to all follow each other in `got`, or child->unsupported is set. */
+int question_ask(struct child *child, const struct question *q, const uint8_t *items, size_t first, size_t n, uint8_t *got,
+                 struct error *error);
 
 struct conform_options {
 	const char *command, *profile;

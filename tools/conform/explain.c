@@ -640,14 +640,19 @@ static void remember(struct seen *seen, const struct named *named)
 		seen->quirks[named->quirk] = true;
 }
 
-/* Whether a way of few differing items is the only one alone, or was found before. */
-static bool is_sure(const struct search *s, const struct set *set, size_t n_differ)
+/* Whether a way of few differing items is the only one alone, gives classes that differ as a whole, such as -0, or was found before. */
+static bool is_sure(const struct search *s, const struct set *set, const struct tally tallies[CLASSES_MAX])
 {
-	size_t n = 0;
+	size_t n = 0, n_differ = 0;
+	bool all = true; /* of each class that differs */
 
+	for (size_t c = 0; c < s->classes->n; c++) {
+		n_differ += tallies[c].n_differ;
+		all &= tallies[c].n_differ == 0 || tallies[c].others == 0;
+	}
 	for (size_t w = 0; w < s->ways->n && n_differ < FEW && set->n == 1 && set->wire < 0; w++)
 		n += !s->ways->list[w].is_near && total(s, &s->ways->list[w].way, s->classes->n * WHOLE) != 0;
-	return n < 2 || s->ways->list[set->members[0]].is_seen;
+	return n < 2 || all || s->ways->list[set->members[0]].is_seen;
 }
 
 /* How many answers of a class one of a set makes what the program's are, and the rest of it does not; FEW if it is as many or more. */
@@ -713,11 +718,8 @@ static void name_all(struct finding *findings, const struct search *s, const str
 {
 	struct accepted names = {0}, *accepted = &names;
 	bool said[WAYS_MAX + 1] = {false};
-	size_t n_differ = 0;
+	const bool sure = is_sure(s, set, tallies);
 
-	for (size_t c = 0; c < s->classes->n; c++)
-		n_differ += tallies[c].n_differ;
-	const bool sure = is_sure(s, set, n_differ);
 	for (size_t m = 0; m < set->n; m++) {
 		accepted->is[m] = sure && is_accepted(s, set, m, tallies, whole, seen);
 		if (!accepted->is[m])

@@ -2,7 +2,7 @@
 /*
  * Makes conformance/vectors: some of what mxfp conform --quick asks, and what ref/ answers, as text. Questions that ask the same
  * share a file, with a column of results each. Of each class of input a file has what fits in CLASS_BYTES, spread evenly, the
- * first item that each quirk changes, and of numbers to 8 bits the neighbours of all values and ties.
+ * first item that each quirk changes, of numbers to 8 bits the neighbours of all values and ties, and of scales all from 1 to 2.
  */
 #include "config.h"
 
@@ -242,6 +242,13 @@ static void take_for_quirks(struct made *m, const struct question *q)
 	}
 }
 
+/* Takes the largest magnitudes from 1 to 2, among which every rule decides. */
+static void take_binade(struct made *m, const struct question *q)
+{
+	for (size_t i = 0; i < m->items.n && q->op == OP_SCALE; i++)
+		m->is_taken[i] |= load_f32(m->items.bytes + 4 * i) >> 23 == 127;
+}
+
 /* Takes the numbers beside every value of a format of at most 8 bits, and beside the middles between them. */
 static void take_neighbours(struct made *m, const struct question *q)
 {
@@ -393,6 +400,7 @@ static void make(const char *folder, const struct vectors *v)
 	ask(&m, &v->columns[0]);
 	take_for_quirks(&m, &v->columns[0]);
 	take_neighbours(&m, &v->columns[0]);
+	take_binade(&m, &v->columns[0]);
 	for (size_t class = 0; class < m.n_classes; class++) {
 		const size_t before = n;
 

@@ -307,6 +307,8 @@ static uint32_t after_finite(const struct mxfp_format_info *f, uint32_t x, uint3
 		magnitude &= ~UINT32_C(1);
 	if (has_quirk(way, QUIRK_UNDERFLOW_PLUS) && magnitude == 0)
 		return 0;
+	if (has_quirk(way, QUIRK_UNDERFLOW_MINUS) && magnitude == 0 && !is_fnuz(f))
+		return code_sign(f);
 	if (has_quirk(way, QUIRK_FLUSH_CODES) && magnitude >> f->significand_bits == 0)
 		magnitude = 0;
 	if (has_quirk(way, QUIRK_FLUSH_LOW) && v < ldexp(1, -f->bias))
@@ -316,6 +318,15 @@ static uint32_t after_finite(const struct mxfp_format_info *f, uint32_t x, uint3
 	if (has_quirk(way, QUIRK_SATURATED_SIGN_LOST) && saturated)
 		return magnitude;
 	return is_fnuz(f) && magnitude == 0 ? 0 : sign | magnitude;
+}
+
+/* Whether a negative number would round to zero if the format had a sign. */
+static bool magnitude_is_zero(const struct mxfp_format_info *f, uint32_t x, const struct way *way)
+{
+	const enum mxfp_round round = (enum mxfp_round)way->choice[MXFP_OPTION_ROUND];
+	const enum mxfp_round other = round == MXFP_ROUND_RTP ? MXFP_ROUND_RTN : round == MXFP_ROUND_RTN ? MXFP_ROUND_RTP : round;
+
+	return other != MXFP_ROUND_SR && number_encode(f, x & ~F32_SIGN, other, MXFP_OVERFLOW_SAT) == 0;
 }
 
 static uint32_t after(const struct mxfp_format_info *f, uint32_t x, uint32_t code, const struct way *way)
@@ -366,15 +377,22 @@ static uint32_t after(const struct mxfp_format_info *f, uint32_t x, uint32_t cod
 	}
 	if (sign == 0 && x >> 31 && has_quirk(way, QUIRK_NEGATIVE_ZERO_CODE))
 		return 0;
+	if (sign == 0 && x == F32_SIGN && has_quirk(way, QUIRK_MINUS_ZERO_NAN))
+		return f->max_code + 1;
+	if (f->kind == MXFP_KIND_UFLOAT && x >> 31 && !is_zero && has_quirk(way, QUIRK_UNDERFLOW_ZERO) && magnitude_is_zero(f, x, way))
+		return 0;
 	/* A code that runs into the sign is none of what rounds to zero. */
 	const bool runs = (has_quirk(way, QUIRK_CARRY_SIGN) || has_quirk(way, QUIRK_AFTER_SIGN)) && (code & mask) != 0;
 	if (!is_zero && (f->kind == MXFP_KIND_FLOAT || f->kind == MXFP_KIND_UFLOAT) && (sign != 0 || !(x >> 31)))
 		code = after_finite(f, x, code, way);
 	if (has_quirk(way, QUIRK_SIGN_LOST))
 		code &= ~sign;
-	if (has_quirk(way, QUIRK_ZERO_SIGN_NAN) && is_fnuz(f) && code == 0 && x >> 31)
-		return sign;
-	if (!is_fnuz(f) && code == sign && !runs &&
+	if (is_fnuz(f) && code == 0 && x >> 31)
+		return has_quirk(way, QUIRK_ZERO_SIGN_NAN) || has_quirk(way, is_zero ? QUIRK_ONLY_ZERO_NAN : QUIRK_UNDERFLOW_NAN) ? sign : 0;
+	if (f->kind == MXFP_KIND_FLOAT && !is_fnuz(f) && code == 0 && x >> 31 == 0 &&
+	    (has_quirk(way, QUIRK_NO_POSITIVE_ZERO) || (has_quirk(way, QUIRK_ONLY_PLUS_ZERO) && is_zero)))
+		code = sign;
+	else if (!is_fnuz(f) && code == sign && !runs &&
 	    (has_quirk(way, QUIRK_NO_NEGATIVE_ZERO) || (has_quirk(way, QUIRK_ONLY_MINUS_ZERO) && is_zero)))
 		code = 0;
 	return code;
@@ -675,6 +693,13 @@ uint32_t number_random(struct items *items, int centre, int spread)
 	if (exponent > 127)
 		exponent = 127;
 	return (uint32_t)(exponent + 127) << 23 | ((uint32_t)word & 0x807FFFFF);
+}
+
+uint32_t f32_result_way(uint32_t y, const struct way *way)
+{
+	if (has_quirk(way, QUIRK_FLUSH_RESULT) && (y & F32_INF) == 0)
+		y &= F32_SIGN;
+	return y == F32_SIGN && has_quirk(way, QUIRK_PLUS_RESULT) ? 0 : y;
 }
 
 bool f32_results_same(const struct question *q, const uint8_t *in, const uint8_t *expected, const uint8_t *got)

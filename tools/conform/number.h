@@ -96,6 +96,9 @@ void numbers_add(const struct mxfp_format_info *f, struct items *items);
 /* A number for blocks: random bits whose exponent is in a range of 2^-spread to 2^spread about 2^centre. */
 uint32_t number_random(struct items *items, int centre, int spread);
 
+/* A result of binary32 in a way. */
+uint32_t f32_result_way(uint32_t y, const struct way *way);
+
 /* Whether results of binary32 are equal, where any NaN is equal to another. */
 bool f32_results_same(const struct question *q, const uint8_t *in, const uint8_t *expected, const uint8_t *got);
 

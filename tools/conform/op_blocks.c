@@ -4,6 +4,7 @@
 
 #include "base/library.h"
 #include "conform/number.h"
+#include "conform/threshold.h"
 
 static const enum mxfp_format formats[] = {MXFP_FORMAT_MXFP4, MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_MXFP8_E5M2,
                                            MXFP_FORMAT_MXFP6_E2M3, MXFP_FORMAT_MXFP6_E3M2, MXFP_FORMAT_MXINT8};
@@ -33,6 +34,12 @@ static bool is_exact(const struct mxfp_format_info *e, uint32_t amax)
 	return (amax & F32_INF) != 0 && (amax & 0x7FFFFF) == (code_decode(e, e->max_code) & 0x7FFFFF);
 }
 
+/* Whether a magnitude is the one that a rule compares with, times a power of two. */
+static bool is_threshold(const struct mxfp_format_info *e, enum mxfp_rule rule, uint32_t amax, struct threshold *t)
+{
+	return threshold_of(t, e, rule) && t->is_exact && threshold_significand(amax) == t->significand;
+}
+
 static bool scale_quirks(const struct way *way)
 {
 	for (int quirk = QUIRK_AMAX_BF16; quirk <= QUIRK_ZERO_BLOCK_NAN; quirk++)
@@ -54,6 +61,7 @@ static int way_scale(const struct question *q, const struct way *way, uint32_t a
 {
 	const struct mxfp_format_info *e = element_of(q);
 	const enum mxfp_rule chosen = (enum mxfp_rule)way->choice[MXFP_OPTION_RULE], rule = chosen == MXFP_RULE_MSE ? MXFP_RULE_FLOOR : chosen;
+	struct threshold t;
 
 	if (amax == F32_INF && has_quirk(way, QUIRK_INF_LARGE)) {
 		const int half = way_scale(q, way, UINT32_C(0x7F000000)); /* 2^127 */
@@ -92,6 +100,8 @@ static int way_scale(const struct question *q, const struct way *way, uint32_t a
 		return has_quirk(way, QUIRK_SCALE_UNBIASED) ? -127 : 0;
 	}
 	const float largest = f32_value(code_decode(e, e->max_code));
+	if (has_quirk(way, QUIRK_THRESHOLD_OTHER) && is_threshold(e, rule, amax, &t))
+		amax = t.is_reached ? amax - 1 : amax + 1;
 	int scale = rule_scale(q->format, rule, amax);
 	if (has_quirk(way, QUIRK_QUOTIENT_FLOOR))
 		scale = (int)(f32_bits(f32_value(amax) / largest) >> 23);
@@ -149,41 +159,45 @@ static void add_f32(struct items *items, uint32_t x)
 	items_add(items, bytes);
 }
 
-/* The significands beside which some rule decides: 1, those of the largest and of half a step more, and all eighths and
-   sixteenths, M / sqrt 2 for every element. */
-static size_t significands(uint32_t list[64])
+/* Significands that are asked at every exponent: all multiples of 1/32, what rules compare with, and the first that has more. */
+static size_t significands(const struct mxfp_format_info *e, uint32_t list[64])
 {
-	static const uint32_t roots[] = {0x07C3B7, 0x3504F3, 0x1E3779, 0x29B6D4, 0x2A0A35, 0x337C8F, 0x0F876D};
+	struct threshold t;
 	size_t n = 0;
 
-	for (uint32_t eighth = 0; eighth < 32; eighth++)
-		list[n++] = eighth << 18;
-	for (size_t i = 0; i < sizeof roots / sizeof roots[0]; i++)
-		list[n++] = roots[i];
-	list[n++] = 0x7E0000; /* 127/64 */
-	list[n++] = 0x3D0000; /* 3/4 of it */
+	for (uint32_t part = 0; part < 32; part++)
+		list[n++] = part << 18;
+	for (int rule = 0; rule < N_RULES; rule++)
+		for (uint32_t more = 0; threshold_of(&t, e, (enum mxfp_rule)rule) && more <= !t.is_reached; more++)
+			if ((t.significand + more) % (1 << 18) != 0)
+				list[n++] = t.significand + more;
 	return n;
+}
+
+/* A magnitude and its neighbours. */
+static void add_beside(struct items *items, uint32_t x)
+{
+	if (x > 1)
+		add_f32(items, x - 1);
+	add_f32(items, x);
+	add_f32(items, x + 1);
 }
 
 static void scale_items(const struct question *q, struct items *items)
 {
 	uint32_t list[64];
-	const size_t n = significands(list);
+	const size_t n = significands(element_of(q), list);
 
-	(void)q;
 	add_f32(items, 0);
 	for (uint32_t x = 1; x < 20; x++)
 		add_f32(items, x);
 	add_f32(items, F32_MAX);
 	for (uint32_t field = 0; field < 255; field += items->quick && field > 12 && field < 240 ? 7 : 1)
-		for (size_t i = 0; i < n; i++) {
-			const uint32_t x = field << 23 | list[i];
-
-			add_f32(items, x);
-			if (x > 1)
-				add_f32(items, x - 1);
-			add_f32(items, x + 1);
-		}
+		for (size_t i = 0; i < n; i++)
+			add_beside(items, field << 23 | list[i]);
+	for (unsigned shift = 1; shift < 24; shift++) /* subnormal */
+		for (size_t i = 0; i < n; i++)
+			add_beside(items, (UINT32_C(1) << 23 | list[i]) >> shift);
 	for (int i = 0; i < (items->quick ? 1000 : 20000); i++)
 		add_f32(items, (uint32_t)items_random(items) % F32_INF);
 }
@@ -199,6 +213,7 @@ static void scale_answer(const struct question *q, const struct way *way, const 
 static const char *amax_class(const struct question *q, uint32_t amax)
 {
 	const struct mxfp_format_info *e = element_of(q);
+	struct threshold t;
 
 	if (amax == 0)
 		return "zero";
@@ -213,6 +228,8 @@ static const char *amax_class(const struct question *q, uint32_t amax)
 		return "power of two";
 	if (is_exact(e, amax))
 		return "the largest times a power of two";
+	if (is_threshold(e, (enum mxfp_rule)q->way.choice[MXFP_OPTION_RULE], amax, &t))
+		return "where the rule decides";
 	return (amax & 0x7FFFFF) == 0x7FFFFF ? "just below a power of two" : "number";
 }
 
@@ -309,7 +326,8 @@ static void mx_items(const struct question *q, struct items *items)
 {
 	const struct mxfp_format_info *e = element_of(q);
 	uint32_t x[BLOCK] = {0}, list[64];
-	const size_t n = significands(list);
+	const size_t n = significands(e, list);
+	struct threshold t;
 
 	add_block(items, x);
 	x[3] = x[20] = F32_SIGN;
@@ -341,6 +359,9 @@ static void mx_items(const struct question *q, struct items *items)
 	for (size_t f = 0; f < sizeof fields / sizeof fields[0]; f += items->quick ? 2 : 1)
 		for (size_t i = 0; i < n; i += items->quick ? 3 : 1)
 			add_random_block(items, (fields[f] << 23 | list[i]) + (uint32_t)(items_random(items) % 3) - 1, 3);
+	if (threshold_of(&t, e, (enum mxfp_rule)q->way.choice[MXFP_OPTION_RULE]))
+		for (size_t f = 0; f < 4 * (sizeof fields / sizeof fields[0]); f++)
+			add_random_block(items, (fields[f / 4] << 23 | t.significand) + (uint32_t)(f % 4) - 1, 3);
 	for (int i = 0; i < (items->quick ? 60 : 400); i++)
 		add_tie_block(items, e, (int)(items_random(items) % 40) - 20);
 	for (int i = 0; i < (items->quick ? 30 : 100); i++)

@@ -188,9 +188,7 @@ static void function_answer(const struct question *q, const struct way *way, con
 			x &= F32_SIGN;
 		matrix = mxfp_numbers(MXFP_FORMAT_F32, 1, 1, &x);
 		must_succeed(mxfp_function_apply(&result, function, &matrix, NULL, REFERENCE));
-		if (has_quirk(way, QUIRK_FLUSH_RESULT) && (y & F32_INF) == 0)
-			y &= F32_SIGN;
-		store_f32(out + 4 * i, y);
+		store_f32(out + 4 * i, f32_result_way(y, way));
 	}
 }
 

@@ -118,8 +118,8 @@ static bool dot_question(struct question *q, size_t i)
 }
 
 /* Kinds of rows: ordinary numbers; scales far apart; any code; zeros; what cancels, so that small terms are left; tiny numbers, whose
-   products are about the least normal number, and tinier ones. */
-enum row_kind { ORDINARY, SPREAD, ANY, ZEROS, CANCELS, TINY, TINIER };
+   products are about the least normal number, and tinier ones; products whose sum is beside 2^-126, where formats have them. */
+enum row_kind { ORDINARY, SPREAD, ANY, ZEROS, CANCELS, TINY, TINIER, BESIDE };
 
 /* A number of a row that has no scales. */
 static uint32_t random_element(struct items *items, const struct mxfp_format_info *e, enum row_kind kind)
@@ -209,18 +209,119 @@ static void cancel(const struct question *q, uint8_t *a, uint8_t *w)
 	}
 }
 
+/* Where the rows of an item are. */
+struct rows {
+	const struct mxfp_format_info *element[2];
+	uint8_t *codes[2], *scales[2]; /* NULL: it has none */
+};
+
+static struct rows rows_of(const struct question *q, uint8_t *item)
+{
+	const size_t w_part = is_blocks(q->format) ? 2 : 1;
+	uint8_t *w = item + q->in[0] + (w_part == 2 ? q->in[1] : 0);
+
+	return (struct rows){{element_of(q->format), element_of(q->other)}, {item, w},
+	                     {w_part == 2 ? item + q->in[0] : NULL, is_blocks(q->other) ? w + q->in[w_part] : NULL}};
+}
+
+/* Whether a format has a normal number of this value; *code is it. */
+static bool is_normal(const struct mxfp_format_info *e, double v, uint32_t *code)
+{
+	*code = number_encode(e, f32_bits((float)v), MXFP_ROUND_RTZ, MXFP_OVERFLOW_SAT);
+	return (double)f32_value(code_decode(e, *code)) == v && (e->kind == MXFP_KIND_FIXED || v >= ldexp(1, 1 - e->bias));
+}
+
+/* Makes product i significand * 2^exponent, a significand of few bits; the scales of its blocks are chosen if they are still those of
+   2^0, so that this is their largest product. False: formats have no such products. */
+static bool set_product(const struct rows *r, size_t i, double significand, int exponent, bool negative)
+{
+	const int most = r->element[0]->emax + r->element[1]->emax;
+	uint32_t codes[2] = {0};
+	bool found = false;
+
+	for (int side = 0; side < 2; side++)
+		if (r->scales[side] != NULL) {
+			uint8_t *scale = &r->scales[side][i / 32];
+			const int other = side == 0 && r->scales[1] != NULL ? (exponent - most) / 2 : exponent - most;
+
+			if (*scale == 127)
+				*scale = (uint8_t)(127 + (other < -126 ? -126 : other));
+			exponent -= *scale - 127;
+		}
+	for (int right = r->element[1]->emax; right >= -126 && !found; right--)
+		found = is_normal(r->element[1], ldexp(1, right), &codes[1]) &&
+		        is_normal(r->element[0], ldexp(significand, exponent - right), &codes[0]);
+	for (int side = 0; side < 2 && found; side++)
+		element_set(r->element[side], r->codes[side], i, negative && side == 1 ? code_negated(r->element[1], codes[1]) : codes[side]);
+	return found;
+}
+
+/* The same in its block, or in one that is so many further on. */
+static void set_later(const struct question *q, const struct rows *r, size_t i, size_t blocks, double significand, int exponent, bool negative)
+{
+	if (!set_product(r, i, significand, exponent, negative) && i + 32 * blocks < q->cols)
+		set_product(r, i + 32 * blocks, significand, exponent, negative);
+}
+
+/* Rows of zeros but for 2^-126, of half of them 2^-149, and about 2^-150 of the other sign, in this order. False: the formats have
+   none such. */
+static bool beside_item(const struct question *q, struct items *items, uint8_t *item)
+{
+	static const struct {
+		double significand;
+		int exponent;
+	} least[] = {{1.5, -151}, {1, -150}, {1.5, -151}, {1, -150}, {1.5, -150}, {1, -151}, {1.5, -149}, {1.5, -152}};
+	const uint64_t word = items_random(items);
+	const struct rows r = rows_of(q, item);
+	const size_t place = word % (q->cols / 8) * 4 + (word >> 32 & 1);
+	const size_t last = place + 2 + (q->cols > 512 && word >> 33 & 1 ? 64 + 32 * (word >> 40 & 7) : 0);
+	const bool negative = word >> 34 & 1;
+
+	if (q->format == MXFP_FORMAT_NVFP4)
+		return false;
+	memset(item, 0, q->in_bytes);
+	for (int side = 0; side < 2; side++)
+		if (r.scales[side] != NULL)
+			memset(r.scales[side], 127, q->cols / 32);
+	if (!set_product(&r, place, 1, -126, negative))
+		return false;
+	if (word >> 35 & 1)
+		set_later(q, &r, place ^ 1, 1, 1, -149, word >> 36 & 1);
+	set_later(q, &r, last, 2, least[word >> 37 & 7].significand, least[word >> 37 & 7].exponent, !negative);
+	return true;
+}
+
+/* A row of -0 and one of ordinary numbers, as far as formats have -0. */
+static void minus_zeros(const struct question *q, struct items *items, uint8_t *item)
+{
+	const struct rows r = rows_of(q, item);
+	uint8_t *w = add_row(items, q->format, q->cols, item, ORDINARY);
+
+	add_row(items, q->other, q->cols, w, ORDINARY);
+	for (size_t i = 0; i < q->cols; i++) {
+		element_set(r.element[0], r.codes[0], i, is_fnuz(r.element[0]) || r.element[0]->kind == MXFP_KIND_FIXED ? 0 : code_sign(r.element[0]));
+		element_set(r.element[1], r.codes[1], i, element_get(r.element[1], r.codes[1], i) & code_mask(r.element[1]));
+	}
+}
+
 static void dot_items(const struct question *q, struct items *items)
 {
-	static const enum row_kind kinds[] = {ORDINARY, SPREAD, CANCELS, TINY, TINIER, SPREAD, CANCELS, ANY};
+	static const enum row_kind kinds[] = {ORDINARY, SPREAD, CANCELS, TINY, TINIER, BESIDE, CANCELS, ANY,
+	                                      ORDINARY, SPREAD, BESIDE, TINY, TINIER, BESIDE, CANCELS, ANY};
 	uint8_t *item = malloc(q->in_bytes);
 
-	for (int i = 0; item != NULL && i < (items->quick ? 60 : 600); i++) {
-		const enum row_kind kind = i == 0 ? ZEROS : kinds[i % 8];
-		uint8_t *w = add_row(items, q->format, q->cols, item, kind);
+	for (int i = 0; item != NULL && i < (items->quick ? 60 : 600) && !items_full(items); i++) {
+		const enum row_kind wanted = i == 0 ? ZEROS : kinds[i % 16], kind = wanted == BESIDE ? SPREAD : wanted;
 
-		add_row(items, q->other, q->cols, w, kind);
-		if (kind == CANCELS)
-			cancel(q, item, w);
+		if (i == 8) {
+			minus_zeros(q, items, item);
+		} else if (wanted != BESIDE || !beside_item(q, items, item)) {
+			uint8_t *w = add_row(items, q->format, q->cols, item, kind);
+
+			add_row(items, q->other, q->cols, w, kind);
+			if (kind == CANCELS)
+				cancel(q, item, w);
+		}
 		items_add(items, item);
 	}
 	items->out_of_memory |= item == NULL;
@@ -263,7 +364,7 @@ static float sum_aligned(const struct question *q, const struct mxfp_aligned *m,
 	if (sum == 0)
 		return 0;
 	sum = ldexp(sum, top - fraction);
-	const int unit = exponent_of(sum, -126) - m->bits + 1;
+	const int unit = exponent_of(sum, has_quirk(way, QUIRK_CUT_NEAREST) ? -200 : -126) - m->bits + 1;
 	return (float)ldexp(trunc(ldexp(sum, -unit)), unit);
 }
 
@@ -275,30 +376,41 @@ static bool is_machine_quirk(const struct way *way)
 	return false;
 }
 
-/* fl32(p + t), of which the sum is rounded once: to odd, as binary64, and then. */
-static float add_once(float p, double t)
+/* The sum rounded to odd, as binary64, so that it may be rounded once more. */
+static double add_odd(double p, double t)
 {
-	double sum = (double)p + t, rest;
+	const double sum = p + t;
 	uint64_t bits;
 
 	if (!isfinite(sum))
-		return (float)sum;
-	const double back = sum - (double)p;
-	rest = ((double)p - (sum - back)) + (t - back);
+		return sum;
+	const double back = sum - p, rest = (p - (sum - back)) + (t - back);
 	memcpy(&bits, &sum, sizeof bits);
-	if (rest != 0 && (bits & 1) == 0)
-		sum = nextafter(sum, rest > 0 ? (double)INFINITY : -(double)INFINITY);
-	return (float)sum;
+	return rest != 0 && (bits & 1) == 0 ? nextafter(sum, rest > 0 ? (double)INFINITY : -(double)INFINITY) : sum;
 }
 
-/* `exact` without passes: the sums of blocks, of which the scales of MX are left for then. */
-static uint32_t sum_blocks(const struct question *q, const struct mxfp_matrix *a, const struct mxfp_matrix *w)
+static float add_once(float p, double t)
+{
+	return (float)add_odd((double)p, t);
+}
+
+/* The products of a pass in a way, of so many without it. */
+static size_t pass_of(const struct way *way, size_t k, size_t whole)
+{
+	if (has_quirk(way, QUIRK_ONE_PASS))
+		return k;
+	return whole / (has_quirk(way, QUIRK_PASS_128) ? 4 : has_quirk(way, QUIRK_PASS_256) ? 2 : 1);
+}
+
+/* `exact` in other ways: the sums of blocks, of which the scales of MX are left for then. */
+static uint32_t sum_blocks(const struct question *q, const struct way *way, const struct mxfp_matrix *a, const struct mxfp_matrix *w)
 {
 	const uint8_t *scales[] = {a->scales, w->scales};
 	const bool nvfp4 = q->format == MXFP_FORMAT_NVFP4;
 	const size_t length = nvfp4 ? 16 : 32;
 	static const uint8_t one = 127;
-	float sum = 0;
+	const size_t pass = pass_of(way, q->cols, PASS);
+	float total = 0, sum = 0;
 
 	for (size_t i = 0; i < q->cols / length; i++) {
 		const uint8_t *codes[] = {(const uint8_t *)a->data + i * length * element_of(q->format)->bits / 8,
@@ -311,9 +423,71 @@ static uint32_t sum_blocks(const struct question *q, const struct mxfp_matrix *a
 			return F32_NO_ANSWER;
 		if (!nvfp4 && (scales[0][i] == 0xFF || scales[1][i] == 0xFF))
 			block = F32_NAN;
-		sum = add_once(sum, ldexp((double)f32_value(block), nvfp4 ? 0 : scales[0][i] + scales[1][i] - 254));
+		const double scaled = ldexp((double)f32_value(block), nvfp4 ? 0 : scales[0][i] + scales[1][i] - 254);
+		sum = has_quirk(way, QUIRK_BLOCK_SUMS_F32) ? sum + (float)scaled : add_once(sum, scaled);
+		if ((i + 1) * length % pass == 0 || (i + 1) * length == q->cols) {
+			total += sum;
+			sum = 0;
+		}
 	}
-	return f32_bits(0 + sum); /* C is +0 */
+	return f32_bits(total);
+}
+
+static float flushed(float x)
+{
+	return fabsf(x) < FLT_MIN ? copysignf(0, x) : x;
+}
+
+/* The sum of the products of a step of ACE, rounded once: those from 1 on, and the rest, are exact. */
+static float sum_four(const float *a, const float *w, int scale)
+{
+	double high = 0, low = 0;
+
+	for (int i = 0; i < 4; i++) {
+		const double product = (double)a[i] * (double)w[i];
+
+		*(fabs(product) >= 1 ? &high : &low) += product;
+	}
+	return (float)ldexp(add_odd(high, low), scale);
+}
+
+/* Machines that flush, but look at what is below 2^-126 after it was rounded among the subnormals. */
+static uint32_t sum_vdpbf16ps(const float *a, const float *w, size_t k)
+{
+	float c = 0;
+
+	for (size_t i = 0; i < k; i++)
+		c = flushed(fmaf(flushed(a[i ^ 1]), flushed(w[i ^ 1]), c));
+	return f32_bits(c);
+}
+
+static uint32_t sum_tdpbf16ps(const float *a, const float *w, size_t k)
+{
+	float c = 0;
+
+	for (size_t i = 0; i < k; i += 32) {
+		float sums[2] = {0, 0};
+
+		for (size_t j = i; j < i + 32; j++)
+			sums[j % 2] = flushed(fmaf(flushed(a[j]), flushed(w[j]), sums[j % 2]));
+		c = flushed(c + flushed(sums[0] + sums[1]));
+	}
+	return f32_bits(c);
+}
+
+/* The scales of blocks, NULL if operands have none, are left for the sum of a step. */
+static uint32_t sum_ace(const float *a, const float *w, size_t k, const uint8_t *a_scales, const uint8_t *w_scales)
+{
+	float c = 0;
+
+	for (size_t i = 0; i < k; i += 4) {
+		const int left = a_scales != NULL ? a_scales[i / 32] : 127, right = a_scales != NULL ? w_scales[i / 32] : 127;
+
+		if (left == 0xFF || right == 0xFF)
+			return F32_NAN;
+		c = flushed(c + flushed(sum_four(a + i, w + i, left + right - 254)));
+	}
+	return f32_bits(c);
 }
 
 /* Sums of decoded numbers in other ways, in the processor's arithmetic. */
@@ -336,10 +510,11 @@ static uint32_t sum_by_hand(const struct way *way, const float *a, const float *
 				tree[i] = tree[2 * i] + tree[2 * i + 1];
 		return f32_bits(tree[0]);
 	}
-	const size_t pass = has_quirk(way, QUIRK_ONE_PASS) ? k : whole / (has_quirk(way, QUIRK_PASS_128) ? 4 : has_quirk(way, QUIRK_PASS_256) ? 2 : 1);
-	float total = 0;
+	const size_t pass = pass_of(way, k, whole);
+	const float zero = has_quirk(way, QUIRK_MINUS_SUM) ? -0.0F : 0;
+	float total = zero;
 	for (size_t start = 0; start < k; start += pass) {
-		float sum = 0;
+		float sum = zero;
 
 		for (size_t i = start; i < start + pass && i < k; i++) {
 			const size_t at = has_quirk(way, QUIRK_REVERSED) ? k - 1 - i : i;
@@ -396,6 +571,48 @@ bool dot_item(uint32_t *c, const struct question *q, const uint8_t *item, enum m
 	return multiply(c, &a, &w, acc, pass);
 }
 
+/* Whether a way has a quirk of machines that flush, or of the sums of blocks; *c is the sum then. */
+static bool sum_low(uint32_t *c, const struct question *q, const struct way *way, const struct mxfp_matrix *a, const struct mxfp_matrix *w)
+{
+	const int acc = way->choice[MXFP_OPTION_ACC];
+	const bool blocks = is_blocks(q->format) && is_blocks(q->other), is_ace = acc == MXFP_ACC_ACE;
+	struct mxfp_matrix left = *a, right = *w;
+	struct way numbers = *way;
+	uint8_t ones[K_MAX / 16];
+	float x[2][K_MAX];
+
+	if (has_quirk(way, QUIRK_BLOCK_SUMS_F32) && blocks && acc == MXFP_ACC_EXACT) {
+		*c = sum_blocks(q, way, a, w);
+		return true;
+	}
+	if (!has_quirk(way, QUIRK_FLUSH_ROUNDED) || (acc != MXFP_ACC_VDPBF16PS && acc != MXFP_ACC_TDPBF16PS && !is_ace))
+		return false;
+	memset(ones, 127, sizeof ones);
+	left.scales = right.scales = ones;
+	if (is_ace) /* codes of NaN and Inf are numbers */
+		numbers.quirks[QUIRK_NAN_AS_NUMBER / 64] |= UINT64_C(1) << QUIRK_NAN_AS_NUMBER % 64;
+	decode_row(q->format, &left, &numbers, x[0]);
+	decode_row(q->other, &right, &numbers, x[1]);
+	*c = is_ace ? sum_ace(x[0], x[1], q->cols, blocks ? a->scales : NULL, w->scales) :
+	     acc == MXFP_ACC_VDPBF16PS ? sum_vdpbf16ps(x[0], x[1], q->cols) : sum_tdpbf16ps(x[0], x[1], q->cols);
+	return true;
+}
+
+/* Whether every product is -0. */
+static bool is_minus_zero(const struct question *q, const uint8_t *item)
+{
+	struct mxfp_matrix a, w;
+	float x[2][K_MAX];
+	bool all = true;
+
+	operands_of(q, item, &a, &w);
+	decode_row(q->format, &a, &q->way, x[0]);
+	decode_row(q->other, &w, &q->way, x[1]);
+	for (size_t i = 0; i < q->cols; i++)
+		all &= f32_bits(x[0][i] * x[1][i]) == F32_SIGN;
+	return all;
+}
+
 static uint32_t dot_sum(const struct question *q, const struct way *way, const uint8_t *item)
 {
 	uint8_t ones[K_MAX / 16];
@@ -414,13 +631,16 @@ static uint32_t dot_sum(const struct question *q, const struct way *way, const u
 		memset(ones, q->format == MXFP_FORMAT_NVFP4 ? 0x38 : 127, sizeof ones);
 		a.scales = w.scales = ones;
 	}
+	if (sum_low(&c, q, way, &a, &w))
+		return c;
+	by_hand |= has_quirk(way, QUIRK_MINUS_SUM) && way->choice[MXFP_OPTION_ACC] == MXFP_ACC_CHAIN;
 	for (int quirk = QUIRK_FLUSH_SUM; quirk <= QUIRK_SUM_BF16; quirk++)
 		by_hand |= has_quirk(way, (enum quirk)quirk);
 	if (!by_hand && has_quirk(way, QUIRK_ONE_PASS)) { /* exact is chain where an operand is in no block format */
 		const bool is_exact = way->choice[MXFP_OPTION_ACC] == MXFP_ACC_EXACT;
 
 		if (is_exact && is_blocks(q->format) && is_blocks(q->other))
-			return sum_blocks(q, &a, &w);
+			return sum_blocks(q, way, &a, &w);
 		by_hand = is_exact || way->choice[MXFP_OPTION_ACC] == MXFP_ACC_CHAIN;
 	}
 	if (!by_hand)
@@ -441,8 +661,9 @@ static void dot_one(const struct question *q, const struct way *way, const uint8
 {
 	uint32_t c = dot_sum(q, way, item);
 
-	if ((c & F32_INF) == 0 && has_quirk(way, QUIRK_FLUSH_RESULT))
-		c &= F32_SIGN;
+	if (c == 0 && has_quirk(way, QUIRK_MINUS_SUM) && is_minus_zero(q, item))
+		c = F32_SIGN;
+	c = f32_result_way(c, way);
 	if ((c & F32_INF) == 0 && has_quirk(way, QUIRK_FLUSH_PLUS))
 		c = 0;
 	store_f32(out, c);

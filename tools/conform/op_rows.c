@@ -33,7 +33,7 @@ static void row_items(const struct question *q, struct items *items)
 {
 	static const uint32_t special[] = {F32_NAN, F32_INF, F32_INF | F32_SIGN};
 
-	for (size_t k = 0; k < (items->quick ? 48 : 400); k++) {
+	for (size_t k = 0; k < (items->quick ? 48 : 400) && !items_full(items); k++) {
 		uint8_t item[COLS_MAX * 4];
 
 		for (size_t i = 0; i < q->cols; i++)
@@ -84,11 +84,8 @@ static void row_answer(const struct question *q, const struct way *way, const ui
 				x[k] &= F32_SIGN;
 		}
 		row_one((enum row)q->pass, q->cols, x, y);
-		for (size_t k = 0; k < q->out_bytes / 4; k++) {
-			if (has_quirk(way, QUIRK_FLUSH_RESULT) && (y[k] & F32_INF) == 0)
-				y[k] &= F32_SIGN;
-			store_f32(out + i * q->out_bytes + 4 * k, y[k]);
-		}
+		for (size_t k = 0; k < q->out_bytes / 4; k++)
+			store_f32(out + i * q->out_bytes + 4 * k, f32_result_way(y[k], way));
 	}
 }
 
@@ -139,7 +136,7 @@ static bool attention_question(struct question *q, size_t i)
 
 static void attention_items(const struct question *q, struct items *items)
 {
-	for (int k = 0; k < (items->quick ? 10 : 100); k++) {
+	for (int k = 0; k < (items->quick ? 10 : 100) && !items_full(items); k++) {
 		uint8_t item[NUMBERS_MAX * 4];
 
 		for (size_t i = 0; i < q->in_bytes; i += 4)
@@ -169,11 +166,8 @@ static void attention_answer(const struct question *q, const struct way *way, co
 			x[k] = load_f32(in + i * q->in_bytes + 4 * k);
 		must_succeed(mxfp_attention_store(&cache, 0, &keys, &values, REFERENCE));
 		must_succeed(mxfp_attention(&result, &query, &cache, n_keys - 1, &options, workspace, sizeof workspace, REFERENCE));
-		for (size_t k = 0; k < cols; k++) {
-			if (has_quirk(way, QUIRK_FLUSH_RESULT) && (y[k] & F32_INF) == 0)
-				y[k] &= F32_SIGN;
-			store_f32(out + i * q->out_bytes + 4 * k, y[k]);
-		}
+		for (size_t k = 0; k < cols; k++)
+			store_f32(out + i * q->out_bytes + 4 * k, f32_result_way(y[k], way));
 	}
 }
 

@@ -386,7 +386,7 @@ int asker_ask(struct asker *asker, float **answers, struct error *error)
 	*answers = malloc(asker->items.n * sizeof **answers + 1);
 	int code = got != NULL && *answers != NULL && !asker->items.out_of_memory ? EXIT_OK : fail_memory(error);
 	if (code == EXIT_OK)
-		code = question_ask(asker->child, &asker->q, asker->items.bytes, asker->items.n, got, error);
+		code = question_ask(asker->child, &asker->q, asker->items.bytes, 0, asker->items.n, got, error);
 	for (size_t i = 0; i < asker->items.n && code == EXIT_OK && !asker->child->unsupported; i++)
 		(*answers)[i] = f32_value(load_f32(got + 4 * i));
 	free(got);

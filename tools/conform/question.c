@@ -91,8 +91,15 @@ void question_out(struct question *q, size_t bytes, size_t word)
 
 /* Items. */
 
+bool items_full(const struct items *items)
+{
+	return items->most != 0 && items->n >= items->most;
+}
+
 void items_add(struct items *items, const void *item)
 {
+	if (items_full(items))
+		return;
 	if (items->n == items->capacity && !items->out_of_memory) {
 		const size_t capacity = 2 * items->capacity + 256;
 		uint8_t *bytes = realloc(items->bytes, capacity * items->item_bytes);
@@ -150,14 +157,15 @@ static int ask_batch(struct child *child, const struct question *q, const uint8_
 	return EXIT_OK;
 }
 
-int question_ask(struct child *child, const struct question *q, const uint8_t *items, size_t n, uint8_t *got, struct error *error)
+int question_ask(struct child *child, const struct question *q, const uint8_t *items, size_t first, size_t n, uint8_t *got,
+                 struct error *error)
 {
-	const size_t batch = n < child->batch ? n : child->batch;
+	const size_t batch = n - first < child->batch ? n - first : child->batch;
 	uint8_t *wire = malloc(batch * (q->in_bytes + q->out_bytes) + 1);
 	int code = wire != NULL ? EXIT_OK : fail_memory(error);
 
 	child->unsupported = false;
-	for (size_t first = 0; first < n && code == EXIT_OK && !child->unsupported; first += batch)
+	for (; first < n && code == EXIT_OK && !child->unsupported; first += batch)
 		code = ask_batch(child, q, items, first, n - first < batch ? n - first : batch, wire, got, error);
 	free(wire);
 	return code;

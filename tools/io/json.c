@@ -354,6 +354,7 @@ static int decode(struct json_text *text, size_t limit, json_t **value, struct e
 	                    JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK | JSON_REJECT_DUPLICATES, &problem);
 	if (*value == NULL || out_of_memory) {
 		json_decref(*value);
+		*value = NULL;
 		return fail_decode(text, &problem, error);
 	}
 	text->at += (size_t)problem.position;
