@@ -104,13 +104,13 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		 "tokens or text", &s->calibrate},
 		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary of these texts: tokenizer.json, a GGUF file or that of llama2.c "
 		 "(default: the model's)", &s->corpus.tokenizer},
-		{"context", 0, OPTION_UNSIGNED, "N", "cut sequences into windows of at most this many tokens", &s->corpus.context},
+		{"context", 'c', OPTION_UNSIGNED, "N", "cut sequences into windows of at most this many tokens", &s->corpus.context},
 		{"skip", 0, OPTION_UNSIGNED, "N", "do not score the first N predictions of each window", &s->skip},
 		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first N sequences, or windows of a text", &s->corpus.sequences},
 		{"activations", 'a', OPTION_STRING, "FORMAT|none", "quantize the inputs of products with quantized weights (default: as "
 		 "mxfp quantize)", &s->activations},
 		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of MX activations", &s->activation_rule},
-		{"batch", 0, OPTION_UNSIGNED, "N", "rows that run at once; does not affect the output", &s->batch},
+		{"batch", 'b', OPTION_UNSIGNED, "N", "rows that run at once; does not affect the output", &s->batch},
 		{.kind = OPTION_HEADING, .help = "Execution"},
 		{"threads", 0, OPTION_THREADS, "N", "use at most this many threads, 0: one per processor", &s->threads},
 		{"force", 'f', OPTION_FLAG, NULL, "replace FILE.json if it exists", &s->force},

@@ -68,7 +68,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
 		{"fail-under", 0, OPTION_LIST, "LIMIT", "exit with 1 if the SQNR of some tensor is under N dB in any variant "
 		 "(SQNR=N), or that of all tensors together (total-SQNR=N); may be repeated", &s->fail_under},
-		{"activations", 0, OPTION_BLOCK, "FORMAT", "format of quantized activations", &s->activations},
+		{"activations", 'a', OPTION_BLOCK, "FORMAT", "format of quantized activations", &s->activations},
 		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of activations", &s->activation_rule},
 		{"activation-file", 0, OPTION_STRING, "FILE", ".safetensors or .npy file of activations: one tensor "
 		 "per layer, with its name, or one for every layer whose shape it fits", &s->activation_file},
@@ -84,7 +84,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"calibrate", 0, OPTION_STRING, "FILE", "run the ways of four bits also with weights that mxfp calibrate chooses on this file "
 		 "of tokens or text", &s->calibrate},
 		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary of these texts (default: the model's)", &s->corpus.tokenizer},
-		{"context", 0, OPTION_UNSIGNED, "N", "cut them into windows of at most this many tokens", &s->corpus.context},
+		{"context", 'c', OPTION_UNSIGNED, "N", "cut them into windows of at most this many tokens", &s->corpus.context},
 		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first N sequences, or windows of a text", &s->corpus.sequences},
 		{"profile", 0, OPTION_FLAG, NULL, "report where the time of these runs went, too", &s->profile},
 		{"product-rows", 0, OPTION_UNSIGNED, "N", "measure products of at most N rows of a tensor, evenly spaced, "
