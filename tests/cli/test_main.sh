@@ -118,6 +118,7 @@ means compressed compressed-tensors --layout
 means llama.cpp gguf --layout
 means nvidia modelopt --layout
 means stochastic sr --round
+exits 2 "calibrate: --preset: unknown value 'w8a8': did you mean 'mxfp8'?" calibrate a -o b --text c --preset w8a8
 exits 2 "did you mean 'f16'?" cast --to fp16
 exits 2 "quantize: unknown option '--exclude': did you mean '--ignore'?" quantize a --exclude b
 exits 2 "unknown command 'evaluate': did you mean 'eval'?" evaluate

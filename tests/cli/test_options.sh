@@ -90,7 +90,7 @@ quantize rate-disk=1M | model --dry-run
 quantize rate-net=1M | model --dry-run
 quantize every: output weights activations recipe sparsity include ignore pad-tail round non-finite force dry-run resume mem
 quantize every: threads json
-dequantize every: output to overflow threads force json resume quiet
+dequantize every: output to all overflow threads force json resume quiet
 merge every: output force json quiet
 convert rule=even | quantized -o OUT
 convert rule=even | quantized -o OUT --to nvfp4

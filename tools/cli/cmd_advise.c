@@ -251,7 +251,7 @@ struct evaluating {
 static int begin_evaluating(struct evaluating *e, const struct settings *s, struct advice *advice, struct error *error)
 {
 	const struct preset *usual;
-	int code = preset_find(&usual, NULL, error);
+	int code = preset_find(&usual, "", NULL, error);
 
 	if (code == EXIT_OK)
 		code = corpus_open(&e->corpus, advice->model, &s->corpus, error);
