@@ -20,6 +20,14 @@ static void list_formats(struct advice *advice)
 	}
 }
 
+/* Elements that rows are multiples of: blocks, and those of ggml, whose files hold no padded rows. */
+static unsigned unit_of(const struct layout *layout, enum mxfp_format format)
+{
+	const struct layout_choice choice = {.layout = layout, .form = layout_form(layout, format, false)};
+
+	return layout == &layout_gguf && choice.form != NULL ? layout_unit(&choice) : mxfp_format_get_info(format)->block_length;
+}
+
 /* Whether rows are whole blocks of every format, and of the activations that mxfp quantize has loaders make unless they are
    to make none. */
 static bool is_whole_blocks(const struct advice *advice, const struct tensor *tensor)
@@ -32,7 +40,7 @@ static bool is_whole_blocks(const struct advice *advice, const struct tensor *te
 	if (cols % mxfp_format_get_info(MXFP_FORMAT_MXFP8_E4M3)->block_length != 0)
 		return false;
 	for (size_t f = 0; f < advice->n_formats; f++)
-		if (cols % mxfp_format_get_info(advice->formats[f])->block_length != 0)
+		if (cols % unit_of(advice->layout, advice->formats[f]) != 0)
 			return false;
 	return true;
 }

@@ -59,6 +59,12 @@ void word_print_path(FILE *file, const char *path)
 	word_print(file, path);
 }
 
+void word_print_option(FILE *file, const char *option, const char *value)
+{
+	fprintf(file, " --%s%c", option, *value == '-' ? '=' : ' ');
+	word_print(file, value);
+}
+
 const char *word_cut(const char *word, char text[WORD_CUT])
 {
 	static const char rest[] = "...";

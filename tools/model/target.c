@@ -56,14 +56,6 @@ const char *target_program(enum target target)
 	return targets[target].program;
 }
 
-enum target target_of_layout(const struct layout *layout)
-{
-	for (size_t i = 0; i < N_LOADS; i++)
-		if (loads[i].layout == layout)
-			return loads[i].target;
-	return TARGET_ANY;
-}
-
 const struct layout *target_layout(enum target target)
 {
 	for (size_t i = 0; i < N_LOADS; i++)
@@ -106,10 +98,10 @@ bool target_takes_activations(enum target target)
 	return target == TARGET_ANY;
 }
 
-bool target_loads_weights(enum target target, const struct layout *layout, enum mxfp_format weights)
+bool target_loads_in(enum target target, const struct layout *layout, enum mxfp_format weights, enum mxfp_format activations)
 {
 	for (size_t i = 0; i < N_LOADS; i++)
-		if (loads[i].target == target && loads[i].layout == layout && loads[i].weights == weights)
+		if (loads[i].target == target && loads[i].layout == layout && loads[i].weights == weights && loads[i].activations == activations)
 			return true;
-	return target == TARGET_ANY && layout_form(layout, weights, false) != NULL;
+	return target == TARGET_ANY;
 }

@@ -21,9 +21,6 @@ int target_find(enum target *target, const char *where, const char *name, struct
 const char *target_name(enum target target);
 const char *target_program(enum target target);
 
-/* The target that a layout is written for, if no other is asked for: the first that loads it, else TARGET_ANY. */
-enum target target_of_layout(const struct layout *layout);
-
 /* The layout that a target is given; of TARGET_ANY the default one. */
 const struct layout *target_layout(enum target target);
 
@@ -36,7 +33,7 @@ const char *target_as(enum target target, enum mxfp_format weights, enum mxfp_fo
 /* Whether it takes quantized activations. */
 bool target_takes_activations(enum target target);
 
-/* Whether it loads such weights in a layout, with some activations or none. */
-bool target_loads_weights(enum target target, const struct layout *layout, enum mxfp_format weights);
+/* Whether it loads such weights with such activations in a layout. */
+bool target_loads_in(enum target target, const struct layout *layout, enum mxfp_format weights, enum mxfp_format activations);
 
 #endif

@@ -25,6 +25,7 @@
 #include "base/word.h"
 #include "eval/judge.h"
 #include "io/file_gguf.h"
+#include "model/allow.h"
 #include "model/fused.h"
 #include "model/layout.h"
 #include "quantize/preset.h"
@@ -486,9 +487,7 @@ static const struct layout *layout_for(const struct report *report)
 	const enum mxfp_format weights = report->totals[report->verdict.variant].variant.format;
 	const struct layout *of_model = proposed(report)->layout;
 
-	if (of_model == &layout_gpt_oss && target_loads_weights(report->target, of_model, weights))
-		return of_model;
-	if (of_model == &layout_gpt_oss && report->target == TARGET_ANY)
+	if (of_model == &layout_gpt_oss && target_loads_in(report->target, of_model, weights, OPTION_FORMAT_NONE))
 		return of_model;
 	return target_loads(report->target, weights, activations_for(report, weights));
 }
@@ -565,10 +564,9 @@ static void print_selection(FILE *file, const struct select *select)
 	const struct string_list *lists[] = {&select->include, &select->ignore};
 
 	for (size_t k = 0; k < 2; k++)
-		for (size_t i = 0; i < lists[k]->n; i++) {
-			fputs(k == 0 ? " --include " : " --ignore ", file);
-			word_print(file, lists[k]->items[i]);
-		}
+		for (size_t i = 0; i < lists[k]->n; i++)
+			word_print_option(file, k == 0 ? "include" : "ignore", lists[k]->items[i]);
+	allow_print(file);
 }
 
 /* The output of mxfp quantize: a directory or a GGUF file; one that llama.cpp is to load is made of the directory afterwards. */
