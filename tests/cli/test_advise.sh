@@ -441,6 +441,8 @@ exits 0 "" advise "$work/96.safetensors" --for llama.cpp
 has "rows for NVFP4 in GGUF" "$(cat "$work/out")" "left out: 1 layers whose rows are not whole blocks"
 exits 0 "" advise "$work/96.safetensors" --for llama.cpp --formats mxfp4
 same "rows for MXFP4 in GGUF" "" "$(grep 'left out' "$work/out" || :)"
+exits 0 "" advise "$work/llama" --for llama.cpp --formats mxfp4
+same "a command for llama.cpp" "    mxfp quantize $work/llama -o OUT --weights mxfp4 --activations none && mxfp convert OUT -o OUT.gguf" "$(tail -n 1 "$work/out")"
 # For one program: formats that it does not load with the activations that config.json will say are left out, and a line says so. The last
 # line is the command that comes next, with quoted names, and works: it chooses, then it makes what was chosen.
 exits 0 "" advise -q "$work/llama"
@@ -458,16 +460,13 @@ exits 2 "advise: --for: unknown value 'vlm': did you mean 'vllm'?" advise "$work
 exits 2 "advise: --activations: unknown value 'fp8': did you mean 'mxfp8-e4m3'?" advise "$work/llama" --eval "$work/three.json" -a fp8
 odd="$work/made/it's a \$(model) "$'\n\x01\xff'
 cp -r "$work/llama" "$odd"
-for program in vllm transformers mlx llama.cpp any; do
-	formats=mxfp4,mxfp8-e4m3
-	[ $program != llama.cpp ] || formats=mxfp4
+for program in vllm transformers mlx any; do
 	(
-		cd "$work/made" && PATH=$PWD:$PATH && rm -rf OUT OUT.gguf recipe.json && "$mxfp" advise -q "$odd" --for $program --formats $formats --ignore '*down*' >first || exit 1
-		bash -c "$(tail -n 1 first)" >second && { [ -e OUT ] || bash -c "$(tail -n 1 second)" >/dev/null; } && "$mxfp" inspect OUT >/dev/null || exit 1
+		cd "$work/made" && PATH=$PWD:$PATH && rm -rf OUT OUT.gguf recipe.json && "$mxfp" advise -q "$odd" --for $program --formats mxfp4,mxfp8-e4m3 --ignore '*down*' >first || exit 1
+		bash -c "$(tail -n 1 first)" >second && bash -c "$(tail -n 1 second)" >/dev/null && "$mxfp" inspect OUT >/dev/null || exit 1
 		case $program in
 		vllm) [ "$(tail -n 1 second)" = "    mxfp quantize $(sed -n '$s/^    mxfp advise \(.*\) --bits .*/\1/p' first) -o OUT --recipe recipe.json" ] ;;
 		mlx) grep -q '"mode"' OUT/config.json ;;
-		llama.cpp) [ -e OUT.gguf ] ;;
 		esac
 	) || bad "the commands that advise --for $program prints"
 done

@@ -39,6 +39,22 @@ letters=$(awk 'NF == 2 { $3 = $2; $2 = "" }
 }
 [ "$(wc -l <"$dir/letters")" -gt 100 ] || status=1
 
+# What programs load: the table in doc/vllm.md is that of the command.
+diff <(sed -nE 's/^TARGET\((\w+), *"([^"]*)".*/T \1 \2/p; s/^LOADS\((\w+), (\w+), (\w+), (\w+), "([^"]*)"\)$/L \1 \2 \3 \4 \5/p' \
+	"$srcdir/tools/model/target.def" | awk '
+	$1 == "T" { name[$2] = $3 }
+	$1 == "L" {
+		as = $0
+		sub(/^L [^ ]+ [^ ]+ [^ ]+ [^ ]+ /, "", as)
+		gsub("_", "-")
+		target = $2
+		gsub("-", "_", target)
+		print "| " name[target] " | " $3 " | " tolower($4) " | " tolower($5) " | " as " |"
+	}') <(sed -n '/^<!-- targets -->/,/^<!-- end of targets -->/p' "$srcdir/doc/vllm.md" | sed -n '4,$p' | grep '^|') || {
+	echo "doc/vllm.md: < only in tools/model/target.def, > only in the page"
+	status=1
+}
+
 # The examples run without their files, for at most a second; they only must not exit with 2.
 build=$PWD
 # shellcheck disable=SC2317 # eval calls it

@@ -589,6 +589,11 @@ static int print_next(FILE *file, const struct settings *s, const struct advice 
 	const bool uniform = advice->n_formats == 1;
 	const double bits = chosen != NULL ? strtod(s->bits, NULL) : floor((weight_error_bits(&least.total) + 0.75) * 4) / 4;
 
+	/* GGUF is made of directories alone. */
+	if (converts && advice->model->directory == NULL) {
+		free(least.formats);
+		return code;
+	}
 	if (code == EXIT_OK && s->out == NULL && !uniform)
 		print_again_by_weights(file, s, advice, bits);
 	if (code == EXIT_OK && s->out == NULL && !uniform && chosen != NULL)
@@ -659,7 +664,7 @@ static int advise_by_weights(const struct settings *s, struct advice *advice, do
 
 	if (code == EXIT_OK)
 		code = make_next(&command, s, advice, bits != 0 ? &mix : NULL, error);
-	advice->command = command;
+	advice->command = command != NULL && *command != '\0' ? command : NULL;
 	if (code == EXIT_OK && s->out != NULL)
 		code = write_recipe(output, advice, &mix, error);
 	if (code == EXIT_OK)

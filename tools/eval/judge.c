@@ -89,7 +89,7 @@ static double round_up(double x)
 {
 	const double unit = pow(10, fmax(floor(log10(x)) - 1, 0));
 
-	return ceil(x / unit) * unit;
+	return ceil(x / unit * (1 - 1e-9)) * unit;
 }
 
 const char *judge_words(const struct score_summary *s, const struct evaluation *e, char text[JUDGE_WORDS])

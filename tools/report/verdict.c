@@ -467,8 +467,8 @@ static void print_unknown(FILE *file, const struct report *report)
 	if (report->evaluation != NULL || report->verdict.n_non_finite > 0 || report->verdict.n_broken > 0)
 		return;
 	if (whole.elements < SMALL_MODEL)
-		fprintf(file, "This model is small, %.3g million weights: small models lose far more to the same errors than large ones.\n",
-		        (double)whole.elements / 1e6);
+		fprintf(file, "This model is small, %.3g %s weights: small models lose far more to the same errors than large ones.\n",
+		        (double)whole.elements / (whole.elements < 1000000 ? 1e3 : 1e6), whole.elements < 1000000 ? "thousand" : "million");
 }
 
 /* The activations that config.json says beside weights of a format: those of the report if the target loads these, else none. */
