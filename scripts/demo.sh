@@ -12,32 +12,40 @@ tree=build-demo
 
 echo "Builds in $tree/, quantizes a model of 1 MB and reports the error."
 echo 'Takes about 2 minutes on two cores and 500 MB of disk, including missing packages that it installs.'
+step=0
+
+# next TEXT: says which step begins.
+next() {
+	step=$((step + 1))
+	stage "step $step of 7: $*"
+}
+
+next 'packages'
 scripts/dependencies.sh build
+next 'configure'
 prepare_configure
 mkdir -p $tree demo
-if [ ! -e $tree/Makefile ]; then
-	stage 'configure'
-	(cd $tree && ../configure -q)
-fi
-stage 'building'
+[ -e $tree/Makefile ] || (cd $tree && ../configure -q)
+next 'build'
 make_tally -C $tree
 echo
 
 export PATH=$PWD/$tree:$PWD/$tree/examples:$PATH
 model=examples/charlm.safetensors
 
-# Shows a command and runs it.
+# run TEXT COMMAND...: a step that shows a command and runs it.
 run() {
+	next "$1"
+	shift
 	echo "\$ $*"
 	"$@"
 	echo
 }
 
-run mxfp quantize $model -o demo/w4a8 --force
-run mxfp report $model --against demo/w4a8
-run mxfp report $model -o demo/report.md --force
+run 'quantize' mxfp quantize $model -o demo/w4a8 --force
+run 'errors of weights' mxfp report $model --against demo/w4a8
+run 'other formats' mxfp report $model -o demo/report.md --force
 
-echo 'Perplexity of the model on text that it was not trained on, as it is and in block formats; MXFP4 below MXFP8 is W4A8:'
-run examples/loss.sh
+run 'perplexity on text that it was not trained on, as it is and in block formats; MXFP4 below MXFP8 is W4A8' examples/loss.sh
 echo 'The W4A8 model:   demo/w4a8/'
 echo 'The error report: demo/report.md (this and other formats side by side)'

@@ -9,6 +9,8 @@
 
 #include "base/color.h"
 #include "base/interrupt.h"
+#include "base/nearest.h"
+#include "base/word.h"
 #include "cli/commands.h"
 #include "cli/completion.h"
 #include "cli/isa.h"
@@ -97,6 +99,20 @@ static int help(int argc, char **argv, struct error *error)
 	return run_command(2, (char *[]){argv[1], "--help", NULL}, error);
 }
 
+/* An option before the command, where there are few. */
+static int fail_option(const char *word, struct error *error)
+{
+	struct nearest nearest = {.word = word};
+	char cut[WORD_CUT];
+
+	nearest_offer(&nearest, "--help");
+	nearest_offer(&nearest, "--version");
+	nearest_offer(&nearest, "--isa");
+	if (nearest.best != NULL)
+		return fail(error, EXIT_USAGE, "unknown option '%s': did you mean '%s'?", word, nearest.best);
+	return fail(error, EXIT_USAGE, "unknown option '%s': options follow a command; mxfp --help lists them", word_cut(word, cut));
+}
+
 static int run(int argc, char **argv, struct error *error)
 {
 	int code = take_isa(&argc, &argv, error);
@@ -119,8 +135,7 @@ static int run(int argc, char **argv, struct error *error)
 	if (strcmp(word, "--version") == 0)
 		return print_version();
 	if (word[0] == '-')
-		return fail(error, EXIT_USAGE,
-		            "unknown option '%s': options follow a command; mxfp --help lists them", word);
+		return fail_option(word, error);
 	return run_command(argc - 1, argv + 1, error);
 }
 

@@ -51,7 +51,7 @@ safetensors_zeros "$work/48.safetensors" '{"a[1].weight":{"dtype":"F32","shape":
 	"b.weight":{"dtype":"F32","shape":[1,64],"data_offsets":[192,448]}}' 448
 exits 0 "" advise "$work/48.safetensors" --formats nvfp4 --bits 5 -o "$work/n.json"
 has "left out" "$(cat "$work/out")" "left out: 1 layers whose rows are not whole blocks"
-same "recipe" '{"version":1,"default":{"format":"nvfp4","nvfp4_recipe":"compressed-tensors"},"fuse":true,"rules":[{"match":['\
+same "recipe" '{"version":1,"default":{"format":"nvfp4","nvfp4_recipe":"compressed-tensors"},"activations":"none","fuse":true,"rules":[{"match":['\
 '"a\\[1].weight"],"keep":true}]}' "$(tr -d ' \n' <"$work/n.json")"
 exits 0 "" quantize "$work/48.safetensors" -n --recipe "$work/n.json" -a none
 has "what advise left out" "$(tr -s ' ' <"$work/out")" "| a[1].weight | F32 [1, 48] | kept | kept by rules[0] |"
@@ -337,7 +337,7 @@ check "the recipe by ref" cmp "$work/fast/recipe.json" "$work/advised/recipe.jso
 
 # Activations, what is said of them in the recipe, and rules, of which each layer has the one that costs least.
 same "no activations in the recipe" "" "$(grep activations "$work/once.json" || :)"
-advised "$work/llama" mxfp4 "$work/tokens.json" 4.25 -a none --rules mse,floor,even
+advised "$work/llama" mxfp4 "$work/tokens.json" 4.25 --for any -a none --rules mse,floor,even
 same "activations" '"activations": "none",' "$(grep -o '"activations.*' "$work/advised/recipe.json")"
 check "rules" python3 -c '
 import json, sys
@@ -391,13 +391,13 @@ export TMPDIR
 exits 0 "" advise -q "$work/llama" --formats mxfp4,mxfp8-e4m3 --eval "$work/tokens.json" --calibrate "$work/tokens.json" --ignore '*down*' \
 	--bits 6 -o "$work/mix.json" --json
 cp "$work/out" "$work/mixed.json"
-exits 0 "" advise -q "$work/llama" --formats nvfp4 --eval "$work/tokens.json" --calibrate "$work/tokens.json" --json
+exits 0 "" advise -q "$work/llama" --for any --formats nvfp4 --eval "$work/tokens.json" --calibrate "$work/tokens.json" --json
 unset TMPDIR
 same "what is left of choosing" "" "$(ls -A "$work/temporary")"
 cp "$work/out" "$work/alone.json"
 # Tokens of which errors of weights choose better, so its command chooses by them.
 printf '[[95, 25, 84, 26, 55, 76, 69, 7, 16, 61, 5, 93]]' >"$work/twelve.json"
-exits 0 "" advise -q "$work/llama" --formats mxfp6-e2m3,mxfp8-e4m3 --eval "$work/twelve.json" --bits 7 -a mxfp8-e4m3 --json
+exits 0 "" advise -q "$work/llama" --for any --formats mxfp6-e2m3,mxfp8-e4m3 --eval "$work/twelve.json" --bits 7 -a mxfp8-e4m3 --json
 cp "$work/out" "$work/weights.json"
 for name in mixed alone weights; do
 	(cd "$work/made" && PATH=$PWD:$PATH && rm -rf CALIBRATED OUT recipe.json && python3 -c '
@@ -430,12 +430,49 @@ for said, names, calibrated, best, made in (
 command = "mxfp calibrate %s --tokens %s -o CALIBRATED%s && mxfp quantize CALIBRATED -o OUT%s"
 wanted = [command % (llama, tokens, made, made) for made in (" --recipe " + recipe, " --weights nvfp4 --nvfp4-recipe compressed-tensors --fuse")]
 assert [mixed["command"], alone["command"]] == wanted, (mixed["command"], alone["command"])
-assert weights["command"].endswith(" -o recipe.json --formats mxfp6-e2m3,mxfp8-e4m3 --rules mse && mxfp quantize %s -o OUT --recipe recipe.json "
+assert weights["command"].endswith(" -o recipe.json --for any --formats mxfp6-e2m3,mxfp8-e4m3 --rules mse && mxfp quantize %s -o OUT --recipe recipe.json "
                                    "--activations mxfp8-e4m3" % llama), weights["command"]
 ' "$work/mixed.json" "$work/alone.json" "$work/weights.json" "$work/made.mixed.json" "$work/made.alone.json" "$work/made.weights.json" \
 	"$work/llama" "$work/tokens.json" "$work/mix.json"
+# In GGUF NVFP4 has blocks of 64, and no row is padded.
+safetensors_zeros "$work/96.safetensors" '{"a.weight":{"dtype":"F32","shape":[1,96],"data_offsets":[0,384]},
+	"b.weight":{"dtype":"F32","shape":[1,64],"data_offsets":[384,640]}}' 640
+exits 0 "" advise "$work/96.safetensors" --for llama.cpp
+has "rows for NVFP4 in GGUF" "$(cat "$work/out")" "left out: 1 layers whose rows are not whole blocks"
+exits 0 "" advise "$work/96.safetensors" --for llama.cpp --formats mxfp4
+same "rows for MXFP4 in GGUF" "" "$(grep 'left out' "$work/out" || :)"
+exits 0 "" advise "$work/llama" --for llama.cpp --formats mxfp4
+same "a command for llama.cpp" "    mxfp quantize $work/llama -o OUT --weights mxfp4 --activations none && mxfp convert OUT -o OUT.gguf" "$(tail -n 1 "$work/out")"
+# For one program: formats that it does not load with the activations that config.json will say are left out, and a line says so. The last
+# line is the command that comes next, with quoted names, and works: it chooses, then it makes what was chosen.
+exits 0 "" advise -q "$work/llama"
+has "--for vllm" "$(cat "$work/out")" "left out: vLLM 0.33.0 does not load mxfp6-e2m3 or nvfp4 with activations mxfp8-e4m3; --for any takes all"
+has "--for vllm" "$(cat "$work/out")" "Errors of weights say nothing about what the model loses"
+exits 0 "" advise -q "$work/llama" --json
+has "--for vllm" "$(tr -d ' \n' <"$work/out")" '"formats_not_loaded":["mxfp6-e2m3","nvfp4"],"command":"mxfpadvise'
+exits 0 "" advise -q "$work/llama" --formats mxfp4,nvfp4 --eval "$work/three.json" --json
+has "--for vllm with --eval" "$(tr -d ' \n' <"$work/out")" '"formats_not_loaded":["nvfp4"]'
+exits 2 "advise: vLLM 0.33.0 does not load mxfp6-e2m3 in layout compressed-tensors with activations none; give other --formats, or --for any" \
+	advise "$work/llama" --formats mxfp6-e2m3
+exits 2 "advise: --eval runs the model as layout compressed-tensors has it, which mlx-lm 0.32.2 does not load; leave --eval out, or" \
+	advise "$work/llama" --for mlx --eval "$work/three.json"
+exits 2 "advise: --for: unknown value 'vlm': did you mean 'vllm'?" advise "$work/llama" --for vlm
+exits 2 "advise: --activations: unknown value 'fp8': did you mean 'mxfp8-e4m3'?" advise "$work/llama" --eval "$work/three.json" -a fp8
+odd="$work/made/it's a \$(model) "$'\n\x01\xff'
+cp -r "$work/llama" "$odd"
+for program in vllm transformers mlx any; do
+	(
+		cd "$work/made" && PATH=$PWD:$PATH && rm -rf OUT OUT.gguf recipe.json && "$mxfp" advise -q "$odd" --for $program --formats mxfp4,mxfp8-e4m3 --ignore '*down*' >first || exit 1
+		bash -c "$(tail -n 1 first)" >second && bash -c "$(tail -n 1 second)" >/dev/null && "$mxfp" inspect OUT >/dev/null || exit 1
+		case $program in
+		vllm) [ "$(tail -n 1 second)" = "    mxfp quantize $(sed -n '$s/^    mxfp advise \(.*\) --bits .*/\1/p' first) -o OUT --recipe recipe.json" ] ;;
+		mlx) grep -q '"mode"' OUT/config.json ;;
+		esac
+	) || bad "the commands that advise --for $program prints"
+done
+
 # Activations that config.json cannot say: there is no command.
-exits 0 "" advise -q "$work/llama" --formats mxfp4 --eval "$work/three.json" -a mxfp6-e3m2
+exits 0 "" advise -q "$work/llama" --formats mxfp4 --eval "$work/three.json" --for any -a mxfp6-e3m2
 has "activations without a command" "$(cat "$work/out")" "config.json cannot say these activations of the formats of mxfp4, so mxfp quantize does not write it."
 same "activations without a command" "" "$(grep '^    mxfp' "$work/out" || :)"
 exits 0 "" advise -q "$work/llama" --formats mxfp4,mxfp8-e4m3 --eval "$work/tokens.json" --calibrate "$work/tokens.json"

@@ -291,6 +291,15 @@ exits 0 "" calibrate "$model" --tokens "$work/long.json" --pad-tail -o "$work/re
 check "bytes of a run that is resumed" cmp -s "$work/whole/model.safetensors" "$work/resumed/model.safetensors"
 same "tensors of a run that is resumed" 14 "$(grep -c '"tensor":' "$work/out")"
 check "what is left of a run that is resumed" test ! -e "$work/resumed.partial"
+# The last line is the command that comes next, with the options that say the same there, and works.
+exits 0 "" calibrate "$model" --tokens "$work/long.json" --pad-tail -o "$work/next it's" --rule even --ignore '*down*' -a none
+next=$(tail -n 1 "$work/out")
+same "what comes next" "    mxfp quantize '$work/next it'\\''s' -o '$work/next it'\\''s-quantized' --activations none --rule even --ignore '*down*' --pad-tail" "$next"
+eval "set -- ${next#    mxfp}"
+exits 0 "" "$@"
+exits 0 "" inspect "$work/next it's-quantized"
+exits 0 "" calibrate "$model" --tokens "$work/long.json" --pad-tail -o "$work/next" --preset nvfp4 --json
+has "what comes next" "$(tr -d '\n' <"$work/out")" "\"command\": \"mxfp quantize $work/next -o $work/next-quantized --preset nvfp4 --pad-tail\""
 # So does one that prunes.
 long -o "$work/whole" -f --sparsity 4:8 || bad "the run that prunes and is not stopped"
 stopped pruned --sparsity 4:8

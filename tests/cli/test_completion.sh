@@ -71,9 +71,9 @@ for shell in bash zsh fish; do
 	exits 0 "" completion $shell
 	check "mxfp completion $shell does not print mxfp.$shell" cmp -s "$work/out" "$scripts/mxfp.$shell"
 done
-exits 2 "completion: unknown shell 'tcsh'; mxfp completion --help lists them" completion tcsh
+exits 2 "completion: unknown value 'tcsh'" completion tcsh
 exits 2 "missing operand" completion
-exits 2 "completion: unknown shell 'words'" completion words
+exits 2 "completion: unknown value 'words'" completion words
 
 # in_bash WORD...: the replies to a line that bash has split into these words.
 in_bash() {

@@ -24,7 +24,7 @@ echo '{"hidden_size":32,"quantization_config":{"quant_method":"compressed-tensor
 exits 0 "" dequantize "$work/sharded" -o "$work/plain"
 has "summary" "$(cat "$work/out")" "1 tensors decoded to f32, 1 kept"
 exits 0 "" dequantize "$work/sharded" -o "$work/plain" -fq --json --to bf16
-same "JSON" "{\"input\":\"$work/sharded\",\"output\":\"$work/plain\",\"to\":\"bf16\",\"tensors_decoded\":1,\"tensors_kept\":1,\"saturated\":0,\"overflowed\":0,\"pre_quant_scales_folded\":0,\"kv_cache_scheme\":null,\"copied\":[]}" \
+same "JSON" "{\"input\":\"$work/sharded\",\"output\":\"$work/plain\",\"to\":\"bf16\",\"tensors_decoded\":1,\"tensors_converted\":0,\"tensors_kept\":1,\"saturated\":0,\"overflowed\":0,\"pre_quant_scales_folded\":0,\"kv_cache_scheme\":null,\"copied\":[]}" \
 	"$(tr -d ' \n' <"$work/out")"
 exits 0 "" dequantize "$work/sharded" -o "$work/plain" -fq
 same "decoded" "$times2$times2$half$half" "$(data 256 "$work/plain/$first")"
@@ -44,6 +44,49 @@ for case in bfloat16,f32,float32 bfloat16,bf16,bfloat16 bfloat16,f16,float32 flo
 	same "dtype, $case" "{\"torch_dtype\":\"${case##*,}\",\"text_config\":{\"dtype\":\"${case##*,}\"}}" \
 		"$(tr -d ' \n' <"$work/plain/config.json")"
 done
+# --all: a norm in bf16 (1.0, 2.0), an embedding in f16 (1.0, 65504, -2^-24), a scale in f64 (0.1, to nearest even 0x3dcccccd) and one in
+# e4m3 (448) become numbers of --to as well; integers stay. Values by hand.
+mkdir "$work/all"
+printf '{"torch_dtype":"bfloat16","quantization_config":{"quant_method":"compressed-tensors"}}' >"$work/all/config.json"
+safetensors "$work/all/model.safetensors" '{"x.weight_packed":{"dtype":"U8","shape":[2,16],"data_offsets":[0,32]},
+	"x.weight_scale":{"dtype":"U8","shape":[2,1],"data_offsets":[32,34]},"norm.weight":{"dtype":"BF16","shape":[2],"data_offsets":[34,38]},
+	"embed.weight":{"dtype":"F16","shape":[3],"data_offsets":[38,44]},"s":{"dtype":"F64","shape":[1],"data_offsets":[44,52]},
+	"e":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[52,53]},"ids":{"dtype":"I32","shape":[1],"data_offsets":[53,57]},
+	"flag":{"dtype":"BOOL","shape":[1],"data_offsets":[57,58]}}' \
+	"$(repeat 4 $codes)807e803f0040003cff7b01809a9999999999b93f7e0700000001"
+exits 0 "" dequantize "$work/all" -o "$work/all32" --all
+has "summary of --all" "$(cat "$work/out")" "1 tensors decoded to f32, 4 converted, 2 kept"
+part() {
+	"$mxfp" dequantize "$work/all" -o "$work/part.safetensors" -fq --all --to "$1" || return
+	"$mxfp" inspect "$work/part.safetensors" --json | tr -d ' \n' | grep -o "\"name\":\"$2\",[^}]*\"dtype\":\"[A-Z0-9]*\"" | sed 's/.*:"//; s/"//'
+}
+for case in norm.weight,F32,BF16,F16 embed.weight,F32,BF16,F16 s,F32,BF16,F16 x.weight,F32,BF16,F16 ids,I32,I32,I32 flag,BOOL,BOOL,BOOL; do
+	same "dtypes of --all" "$case" "$(echo "${case%%,*}" f32 bf16 f16 | (read -r name a b c && echo "$name,$(part $a $name),$(part $b $name),$(part $c $name)"))"
+done
+whole=$(od -An -v -tx1 "$work/all32/model.safetensors" | tr -d ' \n')
+for number in $times2$times2$half$half 0000803f00000040 0000803f00e07f47000080b3 cdcccc3d 0000e043 07000000; do
+	has "numbers of --all" "$whole" "$number"
+done
+same "config of --all" '{"torch_dtype":"float32"}' "$(tr -d ' \n' <"$work/all32/config.json")"
+sed -i.bak s/bfloat16/float32/ "$work/all/config.json"
+exits 0 "" dequantize "$work/all" -o "$work/all16" -fq --all --to bf16
+same "config of --all" '{"torch_dtype":"bfloat16"}' "$(tr -d ' \n' <"$work/all16/config.json")"
+exits 0 "" dequantize "$work/all" -o "$work/all16" -fq --to bf16
+same "config without --all" '{"torch_dtype":"float32"}' "$(tr -d ' \n' <"$work/all16/config.json")"
+# What is too large: 2^16 of bf16 for f16, counted by --overflow as of others; 1e300 for f32.
+safetensors "$work/large.safetensors" '{"x.weight_packed":{"dtype":"U8","shape":[2,16],"data_offsets":[0,32]},
+	"x.weight_scale":{"dtype":"U8","shape":[2,1],"data_offsets":[32,34]},"norm.weight":{"dtype":"BF16","shape":[2],"data_offsets":[34,38]}}' \
+	"$(repeat 4 $codes)807e80478047"
+exits 3 "tensor 'norm.weight': 2 of 2 numbers are too large for f16, whose largest is 65504; --to f32 has more room, --overflow sat writes" \
+	dequantize "$work/large.safetensors" -o "$work/large16.safetensors" --all --to f16
+same "no output" no "$([ -e "$work/large16.safetensors" ] && echo yes || echo no)"
+exits 0 "" dequantize "$work/large.safetensors" -o "$work/large16.safetensors" --all --to f16 --overflow sat
+has "saturated" "$(cat "$work/out")" "2 numbers were too large for f16 and became its largest"
+exits 0 "" dequantize "$work/large.safetensors" -o "$work/large16.safetensors" -f --to f16
+safetensors "$work/large.safetensors" '{"x.weight_packed":{"dtype":"U8","shape":[2,16],"data_offsets":[0,32]},
+	"x.weight_scale":{"dtype":"U8","shape":[2,1],"data_offsets":[32,34]},"s":{"dtype":"F64","shape":[2],"data_offsets":[34,50]}}' \
+	"$(repeat 4 $codes)807e000000000000f07f9c7500883ce4377e"
+exits 3 "tensor 's': element 1 is 1e+300, too large for f32; leave --all out" dequantize "$work/large.safetensors" -o "$work/large32.safetensors" --all
 exits 2 "is sharded" dequantize "$work/sharded" -o "$work/one.safetensors"
 
 # decodes NAME HEADER DATA EXPECTED: a file of one layer, and its numbers in f32.

@@ -495,7 +495,9 @@ assert [run["activations"] for run in runs[1:]] == ["mxfp8-e4m3 rceil"] * 2 + ["
 assert (verdict["answer"], verdict["weights"]) == ("fine", "fine")
 assert [r["name"] for r in verdict["predictions"]["ranks"]] == [names[i] for i in (1, 2, 3, 4, 5)]
 assert {r["judgement"] for r in verdict["predictions"]["ranks"]} == {"fine"}
-assert ", which is fine. The smallest of 5 ways tried that is fine is W4A8, " in verdict["sentence"], verdict["sentence"]
+assert [r["loaded"] for r in verdict["predictions"]["ranks"]] == [True, True, True, False, True]
+assert "mxfp6-e2m3/mxfp8-e4m3, which vLLM 0.33.0 does not load (--for vllm)." in verdict["details"]
+assert ", which is fine. Of 4 ways tried that vLLM 0.33.0 loads, the smallest that is fine is W4A8, " in verdict["sentence"], verdict["sentence"]
 assert "--calibrate FILE" in verdict["details"]
 assert verdict["command"] == "mxfp quantize %s -o OUT --preset w4a8 --rule even" % sys.argv[2], verdict["command"]
 ' "$work/out" "$a"

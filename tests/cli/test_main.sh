@@ -32,6 +32,11 @@ text=$(cat "$work/out")
 exits 0 "" --help cast
 same "mxfp --help cast" "$text" "$(cat "$work/out")"
 exits 2 "unknown option '--frob'" --frob
+exits 2 "unknown option '--verison': did you mean '--version'?" --verison
+exits 2 "unknown option '-V': did you mean '--version'?" -V
+exits 2 "unknown option '--hepl': did you mean '--help'?" --hepl
+exits 2 "unknown command 'version': did you mean '--version'?" version
+exits 2 "unknown command 'hlep': did you mean 'help'?" hlep
 exits 2 "unknown command '?[31mred'" "$(printf '\033[31mred')"
 
 # Processes of mpirun that know nothing of each other would all write OUT.
@@ -91,8 +96,43 @@ exits 2 "engine: --chip: unknown value 'tranium3': did you mean 'trainium3'?" en
 exits 2 "engine: --weights: unknown value 'mxfp5': did you mean 'mxfp4'?" engine --experts 4 --weights mxfp5
 exits 2 "--op: unknown value 'dequantise': did you mean 'dequantize'?" bench --op dequantise
 exits 2 "--format: unknown value 'mxpf4': did you mean 'mxfp4'?" bench --format mxpf4
-exits 2 "'mxfp4' is not an element format" cast --to mxfp4
-exits 2 "'e4m3' is not a block format" blocks --to e4m3 --cols 32 a b c
+exits 2 "'mxfp4' is not an element format: did you mean 'e2m1'?" cast --to mxfp4
+exits 2 "'e4m3' is not a block format: did you mean 'mxfp8-e4m3'?" blocks --to e4m3 --cols 32 a b c
+exits 2 "'f16' is not a block format" quantize a -o b --weights f16
+
+# What others call it: suggested and not taken. A word may also be how a known one begins, or begin with one.
+means() {
+	exits 2 "unknown value '$1': did you mean '$2'? (" quantize a -o b "$3" "$1"
+}
+means fp4 mxfp4 --weights
+means FP4 mxfp4 --activations
+means fp8 mxfp8-e4m3 --weights
+means mxfp6 mxfp6-e2m3 --weights
+means nvfp4-w4a4 nvfp4 --weights
+means nvfp4-w4a4 nvfp4 --preset
+means fp8 mxfp8 --preset
+means mxfp4 w4a8 --preset
+means vllm compressed-tensors --layout
+means hf compressed-tensors --layout
+means compressed compressed-tensors --layout
+means llama.cpp gguf --layout
+means nvidia modelopt --layout
+means stochastic sr --round
+exits 2 "calibrate: --preset: unknown value 'w8a8': did you mean 'mxfp8'?" calibrate a -o b --text c --preset w8a8
+exits 2 "did you mean 'f16'?" cast --to fp16
+exits 2 "quantize: unknown option '--exclude': did you mean '--ignore'?" quantize a --exclude b
+exits 2 "unknown command 'evaluate': did you mean 'eval'?" evaluate
+
+# Words that are too long for a line leave room for the remedy, and what is no text is not shown.
+long=$(printf '%05000d' 0)
+exits 2 "...' (block formats: mxfp8-e4m3, " quantize a -o b --weights "$long"
+exits 2 "...'; mxfp --help lists them" "$long"
+exits 2 "...'; see mxfp info --help" info "$long"
+exits 2 "...': expected a number" quantize a -o b --seed "x$long"
+exits 2 "unknown value '??' (block formats: " quantize a -o b --weights "$(printf '\377\376')"
+exits 2 "unknown value '' (layouts: " quantize a -o b --layout ""
+exits 2 "unknown option '--?'" quantize a "$(printf -- '--\377')"
+exits 2 "unknown command ''" ""
 exits 2 "option --seed needs a value" cast --to e4m3 --seed
 exits 2 "option --decode takes no value" cast --to e4m3 --decode=yes
 for number in -1 +1 " 1" 1x 0x "" 18446744073709551616; do

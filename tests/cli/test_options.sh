@@ -90,7 +90,7 @@ quantize rate-disk=1M | model --dry-run
 quantize rate-net=1M | model --dry-run
 quantize every: output weights activations recipe sparsity include ignore pad-tail round non-finite force dry-run resume mem
 quantize every: threads json
-dequantize every: output to overflow threads force json resume quiet
+dequantize every: output to all overflow threads force json resume quiet
 merge every: output force json quiet
 convert rule=even | quantized -o OUT
 convert rule=even | quantized -o OUT --to nvfp4
@@ -116,7 +116,7 @@ report calibrate=tokens.json | model --formats mxfp4
 report profile | model --formats mxfp4
 report acc=chain | model --formats mxfp4
 report pass-k=128 | model --formats mxfp4 --eval tokens.json
-report every: against output fail-under activations activation-file activation-rows eval product-rows include ignore pad-tail
+report every: for against output fail-under activations activation-file activation-rows eval product-rows include ignore pad-tail
 report every: threads quiet
 advise output=OUT.json | model
 advise force | model
@@ -135,7 +135,7 @@ advise activation-rule=even | model
 advise calibrate=text | model --formats mxfp4
 advise activation-rule=even | model --formats mxfp4 --eval tokens.json --activations none
 advise activation-rule=even | model --formats mxfp4 --eval tokens.json --activations nvfp4
-advise every: bits formats include ignore pad-tail eval threads json quiet
+advise every: for bits formats include ignore pad-tail eval threads json quiet
 eval tokenizer=x | model --tokens tokens.json
 eval weights=mxfp4 | model --tokens tokens.json --try nvfp4
 eval preset=w4a8 | model --tokens tokens.json --try nvfp4

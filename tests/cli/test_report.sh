@@ -125,8 +125,8 @@ same "Pareto front" "4.25 false 4.25 true 8.25 false 8.25 true" "$(tr -d ' \n' <
 	head -c $((112 + 128)) /dev/zero
 } >"$work/a model.safetensors"
 # Weights do not tell what the model loses, and the report says so.
-unknown=" What the model loses is unknown until it runs on a text: --eval FILE."
-verdict="W4A8 suits the weights of 7 of 8 layers, which lose what MXFP4 costs a Gaussian, 18.8 dB; 1 loses more; keeping that one in \
+unknown=" Errors of weights say nothing about what the model loses: --eval TEXT measures that."
+verdict="W4A8: the weights of 7 of 8 layers lose what MXFP4 costs a Gaussian, 18.8 dB; 1 loses more; keeping that one in \
 MXFP8 costs 0.5 bits a weight.$unknown"
 next="mxfp quantize '$work/a model.safetensors' -o OUT --preset w4a8-mixed --bits 4.75 --rule floor"
 exits 0 "" report --formats mxfp4,mxfp8-e4m3 --rules floor "$work/a model.safetensors"
@@ -165,7 +165,7 @@ same "layers in MXFP8" "r.weight" "$(awk '/F8_E4M3 .*\[/ { print $1 }' "$work/ou
 	head -c 112 /dev/zero
 } >"$work/experts.safetensors"
 exits 0 "" report --formats mxfp4 --rules floor "$work/experts.safetensors"
-has "few experts" "$(cat "$work/out")" "**W4A8 suits the weights of 101 of 102 layers, which lose what MXFP4 costs a Gaussian, 18.8 dB; \
+has "few experts" "$(cat "$work/out")" "**W4A8: the weights of 101 of 102 layers lose what MXFP4 costs a Gaussian, 18.8 dB; \
 1 loses more, with 0.98 % of the weights.$unknown**"
 has "few experts" "$(cat "$work/out")" "    mxfp quantize $work/experts.safetensors -o OUT --preset w4a8 --rule floor"
 
@@ -179,13 +179,13 @@ has "few experts" "$(cat "$work/out")" "    mxfp quantize $work/experts.safetens
 	done
 } >"$work/experts.safetensors"
 exits 0 "" report --formats mxfp4 --rules floor "$work/experts.safetensors"
-has "few experts and a layer" "$(cat "$work/out")" "**W4A8 suits the weights of 101 of 103 layers, which lose what MXFP4 costs a \
+has "few experts and a layer" "$(cat "$work/out")" "**W4A8: the weights of 101 of 103 layers lose what MXFP4 costs a \
 Gaussian, 18.8 dB; 2 lose more; keeping 1 of those in MXFP8 costs 0.04 bits a weight.$unknown**"
 has "few experts and a layer" "$(cat "$work/out")" " --preset w4a8-mixed --bits 4.289 --rule floor"
 
 # All layers, and none; activations that cancel, of which E4M3 has 1.0625 as 1; pruned weights have no yardstick.
 exits 0 "" report --formats mxfp4 --rules floor "$work/a model.safetensors" --ignore r.weight
-has "fine" "$(cat "$work/out")" "**W4A8 suits the weights: all 7 layers lose what MXFP4 costs a Gaussian, 18.8 dB.$unknown**"
+has "fine" "$(cat "$work/out")" "**W4A8: the weights of all 7 layers lose what MXFP4 costs a Gaussian, 18.8 dB.$unknown**"
 has "fine" "$(cat "$work/out")" "    mxfp quantize '$work/a model.safetensors' -o OUT --preset w4a8 --rule floor --ignore r.weight"
 exits 0 "" report --formats mxfp4 --rules floor "$work/row.safetensors"
 has "not fine" "$(cat "$work/out")" "**W4A8 does not suit the weights: 1 of 1 layer loses more than MXFP4 costs a Gaussian, \
@@ -198,14 +198,41 @@ has "not fine" "$(cat "$work/out")" "    mxfp advise $work/row.safetensors"
 } >"$work/cancel.safetensors"
 exits 0 "" report --formats mxfp4 --rules floor "$work/a model.safetensors" --ignore r.weight \
 	--activation-file "$work/cancel.safetensors"
-has "activations" "$(cat "$work/out")" "**W4A16 suits the weights: all 7 layers lose what MXFP4 costs a Gaussian, 18.8 dB; \
+has "activations" "$(cat "$work/out")" "**W4A16: the weights of all 7 layers lose what MXFP4 costs a Gaussian, 18.8 dB; \
 activations in MXFP8 lose more than normal ones would, so keep them in 16 bits.$unknown**"
-has "activations" "$(cat "$work/out")" " --preset w4a8 --activations none --rule floor"
+has "activations" "$(cat "$work/out")" " -o OUT --layout quark --weights mxfp4 --activations none --rule floor"
+exits 0 "" report --for transformers --formats mxfp4 --rules floor "$work/a model.safetensors" --ignore r.weight \
+	--activation-file "$work/cancel.safetensors"
+has "activations" "$(cat "$work/out")" " -o OUT --preset w4a8 --activations none --rule floor"
 exits 0 "" report --formats mxfp8-e5m2,nvfp4 --activations mxfp4 "$model" --activation-rows 1
-has "NVFP4" "$(cat "$work/out")" "**NVFP4 suits the weights: all 5 layers lose what NVFP4 costs a Gaussian, 20.4 dB.$unknown**"
+has "NVFP4" "$(cat "$work/out")" "**NVFP4: the weights of all 5 layers lose what NVFP4 costs a Gaussian, 20.4 dB.$unknown**"
 exits 0 "" report --formats mxfp8-e5m2 --activations mxfp4 "$model" --activation-rows 1
-has "W8A4" "$(cat "$work/out")" "**W8A4 suits the weights: all 5 layers lose what MXFP8-E5M2 costs a Gaussian, 25.5 dB.$unknown**"
+has "W8A4" "$(cat "$work/out")" "**W8A4: the weights of all 5 layers lose what MXFP8-E5M2 costs a Gaussian, 25.5 dB.$unknown**"
+has "W8A4" "$(cat "$work/out")" "- Left out of what is recommended: mxfp8-e5m2, which vLLM 0.33.0 does not load (--for vllm)."
+same "W8A4" "" "$(grep '^    ' "$work/out")"
+exits 0 "" report --for any --formats mxfp8-e5m2 --activations mxfp4 "$model" --activation-rows 1
 has "W8A4" "$(cat "$work/out")" "-o OUT --weights mxfp8-e5m2 --activations mxfp4"
+
+# --for: the layout and the activations are those of the program, the way is called so, and what it does not load has no command.
+for case in vllm,W4A8,'OUT --preset w4a8' transformers,W4A8,'OUT --preset w4a8' any,W4A8,'OUT --preset w4a8' \
+	mlx,W4A16,'OUT --layout mlx --weights mxfp4 --activations none'; do
+	way=${case#*,}
+	exits 0 "" report --for "${case%%,*}" --formats mxfp4 --rules mse "$model" --activation-rows 1
+	has "--for ${case%%,*}" "$(cat "$work/out")" "**${way%%,*}: the weights of all 5 layers lose what MXFP4 costs"
+	command=$(grep '^    ' "$work/out")
+	same "--for ${case%%,*}" "    mxfp quantize $model -o ${way#*,}" "$command"
+	eval "set -- $(printf '%s' "${command#    mxfp}" | sed "s,OUT,'$work/for-${case%%,*}',")"
+	exits 0 "" "$@" -q
+done
+exits 0 "" report --for mlx --formats mxfp6-e2m3 "$model" --activation-rows 1 --json
+text=$(tr -d '\n' <"$work/out")
+has "what mlx does not load" "$text" 'mxfp6-e2m3, which mlx-lm 0.32.2 does not load (--for mlx).'
+has "what mlx does not load" "$text" '"command": null'
+has "what mlx does not load" "$text" '"for": "mlx"'
+exits 2 "report: --for: unknown value 'vlm': did you mean 'vllm'? (programs: vllm, llama.cpp, mlx, transformers, any)" report --for vlm "$model"
+exits 2 "did you mean 'llama.cpp'?" report --for gguf "$model"
+exits 0 "" report --formats mxfp4 "$model" --activation-rows 1
+has "a small model" "$(cat "$work/out")" "- This model is small, "
 exits 0 "" report --formats mxfp4 --round rtz "$model" --activation-rows 1
 has "no yardstick" "$(cat "$work/out")" "W4A8 has no yardstick here"
 

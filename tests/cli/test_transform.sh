@@ -146,7 +146,13 @@ sed -i 's/^{/{"torch_dtype": "bfloat16", /' "$work/narrow/config.json"
 exits 0 "" transform "$work/narrow" --scale-norms --scale-mlp -o "$work/after" -f
 has "config.json" "$(cat "$work/after/config.json")" '"torch_dtype": "bfloat16"'
 check "bf16" python3 "$work/models.py" powers "$work/narrow/model.safetensors" "$work/after/model.safetensors"
+exits 0 "" transform "$work/narrow" --rotate-stream -o "$work/next it's"
+next=$(tail -n 1 "$work/out")
+same "what comes next" "    mxfp report '$work/next it'\\''s'" "$next"
+eval "set -- ${next#    mxfp}"
+exits 0 "" "$@"
 exits 0 "" transform "$work/narrow" --rotate-stream -o "$work/after" -f --json
+has "what comes next" "$(tr -d '\n' <"$work/out")" "\"command\": \"mxfp report $work/after\""
 has "json" "$(cat "$work/out")" '"stream_rotation": 16'
 has "json" "$(cat "$work/out")" '"untied": true'
 has "config.json" "$(cat "$work/after/config.json")" '"tie_word_embeddings": false'

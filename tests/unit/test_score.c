@@ -285,6 +285,38 @@ TEST(judged_by_two_errors)
 }
 
 /* Fine ones by bits, then those that may be, then by divergence, and what is broken last. */
+/* 2 errors / margin, squared, times 1,000 tokens: all criteria must be under to be fine, and one over tells that it is not. */
+TEST(tokens_that_tell)
+{
+	const double perplexity = log1p(0.02);
+	const struct {
+		double ratio, ratio_error, divergence, divergence_error, tokens;
+		const char *words;
+	} rows[] = {
+		{perplexity - 0.01, 0.01, 0.03, 0.015, 4000, "takes about 4000 tokens to tell"},
+		{perplexity - 0.01, 0.001, 0.03, 0.015, 2250, "takes about 2300 tokens to tell"},
+		{perplexity + 0.01, 0.01, 0.03, 0.001, 4000, "takes about 4000 tokens to tell"},
+		{perplexity + 0.01, 0.01, 0.06, 0.0075, 2250, "takes about 2300 tokens to tell"},
+		{perplexity - 0.01, 0.01, 0.06, 0.015, 9000, "takes about 9000 tokens to tell"},
+		{perplexity, 0.01, 0.03, 0.001, HUGE_VAL, "takes more tokens to tell"},
+	};
+	struct evaluation *e = calloc(1, sizeof *e);
+	char words[JUDGE_WORDS];
+
+	ck_assert_ptr_nonnull(e);
+	e->n_tokens = 1000;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		const struct score_summary s = {.ratio = {rows[i].ratio, rows[i].ratio_error},
+		                                .divergence = {rows[i].divergence, rows[i].divergence_error}};
+		const double tokens = judge_tokens(&s, e);
+
+		ck_assert_int_eq(judge(&s), JUDGE_OPEN);
+		ck_assert_msg(isinf(rows[i].tokens) ? isinf(tokens) : fabs(tokens - rows[i].tokens) < 1e-6 * tokens, "row %zu: %g", i, tokens);
+		ck_assert_str_eq(judge_words(&s, e, words), rows[i].words);
+	}
+	free(e);
+}
+
 TEST(ranked_by_judgement)
 {
 	static const struct {

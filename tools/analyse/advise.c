@@ -20,6 +20,19 @@ static void list_formats(struct advice *advice)
 	}
 }
 
+/* Whether the layout's files hold the tensor in a format: those of GGUF hold no padded rows. */
+static bool is_held(const struct layout *layout, enum mxfp_format format, const struct tensor *tensor)
+{
+	const struct layout_choice choice = {.layout = layout, .form = layout_form(layout, format, false)};
+	struct layout_shape shape = {.rank = tensor->rank};
+
+	if (choice.form == NULL || layout->order->refuses == NULL || tensor->rank == 0 || tensor->rank > LAYOUT_RANK_MAX)
+		return true;
+	for (unsigned i = 0; i < tensor->rank; i++)
+		shape.dims[i] = tensor->shape[i];
+	return layout->order->refuses(&choice, &shape) == NULL;
+}
+
 /* Whether rows are whole blocks of every format, and of the activations that mxfp quantize has loaders make unless they are
    to make none. */
 static bool is_whole_blocks(const struct advice *advice, const struct tensor *tensor)
@@ -32,7 +45,8 @@ static bool is_whole_blocks(const struct advice *advice, const struct tensor *te
 	if (cols % mxfp_format_get_info(MXFP_FORMAT_MXFP8_E4M3)->block_length != 0)
 		return false;
 	for (size_t f = 0; f < advice->n_formats; f++)
-		if (cols % mxfp_format_get_info(advice->formats[f])->block_length != 0)
+		if (cols % mxfp_format_get_info(advice->formats[f])->block_length != 0 ||
+		    !is_held(advice->layout, advice->formats[f], tensor))
 			return false;
 	return true;
 }

@@ -36,6 +36,9 @@ struct advice {
 	const struct measure_options *options;
 	bool pad_tail;             /* layers whose rows are not whole blocks, too */
 	const char *activations;   /* what a recipe asks for; NULL: nothing */
+	uint32_t not_loaded;       /* formats, as bits 1 << format, that the program which the advice is for does not load */
+	const char *program, *program_activations; /* of that program, and with which it does not */
+	const char *command;       /* what comes next; NULL: nothing */
 	const double *costs;       /* [unit][variant]: errors to choose by; NULL: those of the weights */
 	size_t n_layers;
 	size_t n_left_out, n_refused; /* rows that are not whole blocks; what loaders of the layout do not take quantized */
@@ -101,6 +104,7 @@ int advise_front(const struct advice *advice, advise_point *point, void *context
 /* Parts of what is printed: the front, what was left out, and what a mixture is. EXIT_MEMORY; NULL without memory. */
 int advise_print_front(const struct advice *advice, struct error *error);
 void advise_print_left_out(const struct advice *advice);
+json_t *advise_not_loaded_facts(const struct advice *advice);
 json_t *advise_front_facts(const struct advice *advice, struct error *error);
 json_t *advise_mix_facts(const struct advice *advice, const struct advise_mix *mix);
 

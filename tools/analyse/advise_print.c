@@ -175,6 +175,11 @@ int advise_print_front(const struct advice *advice, struct error *error)
 
 void advise_print_left_out(const struct advice *advice)
 {
+	char formats[LAYOUT_FORMATS_TEXT];
+
+	if (advice->not_loaded != 0)
+		printf("left out: %s does not load %s with activations %s; --for any takes all\n", advice->program,
+		       layout_formats_text(advice->not_loaded, NULL, formats), advice->program_activations);
 	if (advice->model->n_decoded > 0)
 		printf("%zu tensor%s quantized before (%s): decoded, and errors are those of rounding once more\n", advice->model->n_decoded,
 		       advice->model->n_decoded == 1 ? "" : "s", decoded_from(advice->model));
@@ -216,7 +221,20 @@ int advise_text(const struct advice *advice, const struct advise_mix *mix, struc
 		printf("chosen: %.3f bits a weight, %s%s%s\n", weight_error_bits(&mix->total),
 		       mix_sqnr_text(advice, mix, sqnr), isfinite(weight_error_sqnr(&mix->total)) ? " dB" : "",
 		       mix->exact ? "" : ", the best that was found in bounded memory");
+	puts("Errors of weights say nothing about what the model loses: --eval TEXT chooses by that.");
+	if (advice->command != NULL)
+		printf("\n    %s\n", advice->command);
 	return EXIT_OK;
+}
+
+json_t *advise_not_loaded_facts(const struct advice *advice)
+{
+	json_t *formats = json_array();
+
+	for (int f = 0; mxfp_format_get_info((enum mxfp_format)f) != NULL; f++)
+		if ((advice->not_loaded >> f & 1) != 0)
+			formats = facts_append(formats, facts_text(mxfp_format_get_info((enum mxfp_format)f)->name));
+	return formats;
 }
 
 static json_t *format_facts(const struct advice *advice, const struct advise_layer *layer, size_t format)
@@ -312,6 +330,14 @@ int advise_json(const struct advice *advice, const struct advise_mix *mix, struc
 		fputs(",\n\"decoded_from\": ", stdout);
 	if (code == EXIT_OK)
 		code = facts_print_part(stdout, advice->model->n_decoded > 0 ? facts_text(decoded_from(advice->model)) : json_null(), 0, error);
+	if (code == EXIT_OK)
+		fputs(",\n\"formats_not_loaded\": ", stdout);
+	if (code == EXIT_OK)
+		code = facts_print_part(stdout, advise_not_loaded_facts(advice), 0, error);
+	if (code == EXIT_OK)
+		fputs(",\n\"command\": ", stdout);
+	if (code == EXIT_OK)
+		code = facts_print_part(stdout, advice->command != NULL ? facts_text(advice->command) : json_null(), 0, error);
 	printf(",\n\"tensors_left_out\": %zu,\n\"tensors_refused\": %zu\n}\n", advice->n_left_out, advice->n_refused);
 	return code;
 }

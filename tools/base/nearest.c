@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds near misses by edit distance: insertions, deletions, replacements and swaps of neighbours (optimal string
-   alignment), ignoring case. */
+/* Finds what a word means: by the table of what others call it (alias.def), by edit distance: insertions, deletions, replacements and
+   swaps of neighbours (optimal string alignment), and by how it begins. Case does not matter. */
 #include "config.h"
 
 #include "base/nearest.h"
@@ -11,6 +11,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
+
+#include "base/word.h"
 
 /* The longest word that is compared; most names are shorter. The most entries of a directory that are searched. */
 enum { LENGTH_MAX = 127, ENTRIES_MAX = 10000 };
@@ -46,15 +49,45 @@ static size_t distance(const char *a, size_t a_length, const char *b, size_t b_l
 	return rows[2][b_length];
 }
 
+static bool is_called(const char *candidate, const char *word)
+{
+	static const struct {
+		const char *word, *name;
+	} rows[] = {
+#define ALIAS(word, name) {word, name},
+#include "base/alias.def"
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+		if (strcasecmp(rows[i].word, word) == 0 && strcmp(rows[i].name, candidate) == 0)
+			return true;
+	return false;
+}
+
+/* Whether one is how the other begins, up to a '-' or the like if that is the known word: "compressed", "nvfp4-w4a4". */
+static bool begins(const char *word, size_t length, const char *candidate, size_t candidate_length)
+{
+	const size_t n = least(length, candidate_length);
+
+	return n > 1 && strncasecmp(word, candidate, n) == 0 && (length <= n || !isalnum((unsigned char)word[n]));
+}
+
 void nearest_offer(struct nearest *nearest, const char *candidate)
 {
-	size_t length = strlen(nearest->word), candidate_length = strlen(candidate);
+	size_t length = strlen(nearest->word), candidate_length = strlen(candidate), d = 0;
 
 	if (length > LENGTH_MAX || candidate_length > LENGTH_MAX)
 		return;
-	size_t d = distance(nearest->word, length, candidate, candidate_length);
-	/* Up to a third of the letters wrong counts as a typing error, more as another word. */
-	if (d <= (length + 2) / 3 && (nearest->best == NULL || d < nearest->distance)) {
+	if (!is_called(candidate, nearest->word)) {
+		d = distance(nearest->word, length, candidate, candidate_length) + 1;
+		/* Up to a third of the letters wrong counts as a typing error, more as another word. */
+		if (d > (length + 2) / 3 + 1) {
+			if (!begins(nearest->word, length, candidate, candidate_length))
+				return;
+			d += LENGTH_MAX;
+		}
+	}
+	if (nearest->best == NULL || d < nearest->distance) {
 		nearest->best = candidate;
 		nearest->distance = d;
 	}
@@ -64,7 +97,7 @@ int nearest_fail(const char *where, const char *word, const char *title, const c
                  struct error *error)
 {
 	struct nearest nearest = {.word = word};
-	char known[512] = "", meant[LENGTH_MAX + 32] = "";
+	char known[512] = "", meant[LENGTH_MAX + 32] = "", cut[WORD_CUT];
 
 	for (size_t i = 0; i < n; i++) {
 		size_t used = strlen(known);
@@ -74,7 +107,7 @@ int nearest_fail(const char *where, const char *word, const char *title, const c
 	}
 	if (nearest.best != NULL)
 		snprintf(meant, sizeof meant, ": did you mean '%s'?", nearest.best);
-	return fail(error, EXIT_USAGE, "%s: unknown value '%s'%s (%s: %s)", where, word, meant, title, known);
+	return fail(error, EXIT_USAGE, "%s: unknown value '%s'%s (%s: %s)", where, word_cut(word, cut), meant, title, known);
 }
 
 int nearest_fail_open(const char *path, struct error *error)

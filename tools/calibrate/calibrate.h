@@ -36,6 +36,7 @@ struct calibrate_settings {
 	unsigned threads;
 	uint64_t memory_bytes;                /* the most to use; 0: no limit */
 	bool force, resume, transient, json, quiet; /* transient: as of struct partial */
+	const char *command;                  /* what comes next; NULL: nothing */
 };
 
 /* A tensor that was compensated. */

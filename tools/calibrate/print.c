@@ -49,6 +49,7 @@ static int print_json(const struct calibration *done, const struct calibrate_set
 	                          model->n_decoded > 0 ? facts_text(decoded_from(model)) : json_null(), "tokens", (json_int_t)done->n_tokens, "damping",
 	                          settings->damping, "tensors_kept", (json_int_t)done->n_kept, "tensors_left", (json_int_t)done->n_left,
 	                          "tensors", rows, "copied", carry_facts(&done->carry));
+	facts = facts_set(facts, "command", settings->command != NULL ? facts_text(settings->command) : json_null());
 	if (settings->inputs != NULL) {
 		json_t *left = json_array();
 
@@ -146,5 +147,7 @@ int calibrate_print(const struct calibration *done, const struct calibrate_setti
 	fputs("written to ", stdout);
 	print_printable(stdout, settings->out);
 	putchar('\n');
+	if (settings->command != NULL)
+		printf("\n    %s\n", settings->command);
 	return EXIT_OK;
 }

@@ -118,7 +118,7 @@ static int configure(const void *context, json_t *config, struct error *error)
 		wider = wider || (!r->state.weights[i].narrow && (stored == DTYPE_BF16 || stored == DTYPE_F16));
 	}
 	if (wider)
-		model_config_widen(config, MXFP_FORMAT_F32);
+		model_config_widen(config, MXFP_FORMAT_F32, false);
 	return json_out_of_memory() ? fail_memory(error) : EXIT_OK;
 }
 

@@ -11,6 +11,7 @@
 #include "analyse/advise.h"
 #include "base/printable.h"
 #include "base/progress.h"
+#include "base/suffix.h"
 #include "base/word.h"
 #include "cli/calibrated.h"
 #include "cli/commands.h"
@@ -18,24 +19,52 @@
 #include "eval/judge.h"
 #include "eval/mixture.h"
 #include "io/facts.h"
+#include "io/file_gguf.h"
 #include "io/json.h"
 #include "io/output.h"
+#include "model/choices.h"
 #include "model/layout.h"
 #include "model/model_output.h"
+#include "model/target.h"
 #include "quantize/preset.h"
 
 enum { BATCH_MAX = 1 << 16 };
 
 struct settings {
-	const char *in, *out, *formats, *rules, *recipes, *bits, *eval, *activations, *calibrate;
+	const char *in, *out, *formats, *rules, *recipes, *bits, *eval, *activations, *calibrate, *loader;
 	struct select select;
 	int layout; /* an index of layouts[] */
+	enum target target;
 	int activation_rule;
 	struct corpus_options corpus;
 	uint64_t skip, batch;
 	unsigned threads;
 	bool pad_tail, json, force, quiet;
 };
+
+/* Sets the program, and its layout where none is given; a layout may be for any. */
+static int set_target(struct settings *s, struct error *error)
+{
+	const bool has_layout = options_given("layout");
+
+	s->target = has_layout ? TARGET_ANY : suffix_stem(s->in, ".gguf") != 0 ? TARGET_LLAMA_CPP : TARGET_VLLM;
+	if (s->loader == NULL)
+		s->loader = target_name(s->target);
+	int code = target_find(&s->target, "advise: --for", s->loader, error);
+	for (int i = 0; code == EXIT_OK && !has_layout && layouts[i] != NULL; i++)
+		if (layouts[i] == target_layout(s->target))
+			s->layout = i;
+	return code;
+}
+
+static int check_activations(const struct settings *s, struct error *error)
+{
+	int format;
+
+	if (s->activations == NULL || strcmp(s->activations, "none") == 0 || choice_find(OPTION_BLOCK, s->activations, &format))
+		return EXIT_OK;
+	return choice_fail(OPTION_BLOCK, "advise: --activations", s->activations, error);
+}
 
 static int check_used(const struct settings *s, struct error *error)
 {
@@ -59,11 +88,16 @@ static int check_used(const struct settings *s, struct error *error)
 	};
 	int code = options_check_used(uses, error);
 
+	if (code == EXIT_OK)
+		code = check_activations(s, error);
 	if (code != EXIT_OK || !runs)
 		return code;
-	if (s->layout != 0)
+	if (s->layout != 0 && options_given("layout"))
 		return fail(error, EXIT_USAGE, "advise: --eval runs the model as layout %s has it; leave --layout out",
 		            layouts[0]->name);
+	if (s->layout != 0)
+		return fail(error, EXIT_USAGE, "advise: --eval runs the model as layout %s has it, which %s does not load; leave --eval out, or "
+		            "give --for any", layouts[0]->name, target_program(s->target));
 	if (s->batch < 1 || s->batch > BATCH_MAX)
 		return fail(error, EXIT_USAGE, "advise: --batch: %" PRIu64 " rows; give 1 to %d", s->batch, BATCH_MAX);
 	return EXIT_OK;
@@ -91,6 +125,8 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"rules", 0, OPTION_STRING, "RULE,...", "scale rules to try for MX formats (default mse,floor,even,rceil for "
 		 "mxfp4 and mse for the others; mse with --eval)", &s->rules},
 		{"nvfp4-recipe", 0, OPTION_STRING, "RECIPE,...", "recipes to try for NVFP4 (default that of the layout)", &s->recipes},
+		{"for", 0, OPTION_STRING, TARGET_NAMES, "choose from what this program loads (default: vllm, llama.cpp for a GGUF file, or any with --layout)",
+		 &s->loader},
 		{"layout", 'l', OPTION_LAYOUT, "LAYOUT", "the layout that the recipe is for: what its loaders do not take "
 		 "quantized is left out", &s->layout},
 		{"include", 0, OPTION_LIST, "PATTERN", "also measure matching tensors; may be repeated", &s->select.include},
@@ -104,13 +140,13 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		 "tokens or text", &s->calibrate},
 		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary of these texts: tokenizer.json, a GGUF file or that of llama2.c "
 		 "(default: the model's)", &s->corpus.tokenizer},
-		{"context", 0, OPTION_UNSIGNED, "N", "cut sequences into windows of at most this many tokens", &s->corpus.context},
+		{"context", 'c', OPTION_UNSIGNED, "N", "cut sequences into windows of at most this many tokens", &s->corpus.context},
 		{"skip", 0, OPTION_UNSIGNED, "N", "do not score the first N predictions of each window", &s->skip},
 		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first N sequences, or windows of a text", &s->corpus.sequences},
 		{"activations", 'a', OPTION_STRING, "FORMAT|none", "quantize the inputs of products with quantized weights (default: as "
 		 "mxfp quantize)", &s->activations},
 		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of MX activations", &s->activation_rule},
-		{"batch", 0, OPTION_UNSIGNED, "N", "rows that run at once; does not affect the output", &s->batch},
+		{"batch", 'b', OPTION_UNSIGNED, "N", "rows that run at once; does not affect the output", &s->batch},
 		{.kind = OPTION_HEADING, .help = "Execution"},
 		{"threads", 0, OPTION_THREADS, "N", "use at most this many threads, 0: one per processor", &s->threads},
 		{"force", 'f', OPTION_FLAG, NULL, "replace FILE.json if it exists", &s->force},
@@ -123,7 +159,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 	const enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
 	if (s->eval != NULL)
 		corpus_set_file(&s->corpus, s->eval);
-	return parsed == PARSED_RUN && check_used(s, error) != EXIT_OK ? PARSED_ERROR : parsed;
+	return parsed == PARSED_RUN && (set_target(s, error) != EXIT_OK || check_used(s, error) != EXIT_OK) ? PARSED_ERROR : parsed;
 }
 
 enum { DEFAULT_FORMATS_TEXT = 128 };
@@ -159,6 +195,49 @@ static int check_variant(const struct layout *layout, const struct variant *vari
 	return EXIT_OK;
 }
 
+/* The activations that config.json will say: those that are given, else as mxfp quantize has them if the program loads some of these
+   weights with them, else none. */
+static enum mxfp_format activations_of(const struct settings *s, const struct variants *variants)
+{
+	enum mxfp_format format;
+
+	if (s->activations != NULL)
+		return mxfp_format_from_name(&format, s->activations) == MXFP_OK ? format : OPTION_FORMAT_NONE;
+	for (size_t v = 0; v < variants->n; v++)
+		if (target_loads_in(s->target, layouts[s->layout], variants->items[v].format, MXFP_FORMAT_MXFP8_E4M3))
+			return MXFP_FORMAT_MXFP8_E4M3;
+	return OPTION_FORMAT_NONE;
+}
+
+/* Leaves what the program loads with one kind of activations, and notes the formats that it does not. */
+static int keep_loaded(struct variants *variants, struct settings *s, struct advice *advice, struct error *error)
+{
+	const enum mxfp_format x = activations_of(s, variants);
+	const char *activations = x == OPTION_FORMAT_NONE ? "none" : mxfp_format_get_info(x)->name;
+	char known[LAYOUT_FORMATS_TEXT];
+	uint32_t lost = 0;
+	size_t n = 0;
+
+	for (size_t v = 0; v < variants->n; v++) {
+		const enum mxfp_format format = variants->items[v].format;
+
+		if (target_loads_in(s->target, layouts[s->layout], format, x))
+			variants->items[n++] = variants->items[v];
+		else
+			lost |= UINT32_C(1) << format;
+	}
+	if (n == 0)
+		return fail(error, EXIT_USAGE, "advise: %s does not load %s in layout %s with activations %s; give other --formats, or --for any",
+		            target_program(s->target), layout_formats_text(lost, NULL, known), layouts[s->layout]->name, activations);
+	variants->n = n;
+	advice->not_loaded = lost;
+	advice->program = target_program(s->target);
+	advice->program_activations = activations;
+	if (x == OPTION_FORMAT_NONE && s->target != TARGET_ANY)
+		s->activations = "none";
+	return EXIT_OK;
+}
+
 /* Leaves one rule for each format, since each variant of a layer takes a run of the model. */
 static void keep_mse(struct variants *variants)
 {
@@ -170,7 +249,7 @@ static void keep_mse(struct variants *variants)
 	variants->n = n;
 }
 
-static int check(const struct settings *s, struct variants *variants, double *bits, struct error *error)
+static int check(struct settings *s, struct variants *variants, struct advice *advice, double *bits, struct error *error)
 {
 	const struct layout *layout = layouts[s->layout];
 	char formats[DEFAULT_FORMATS_TEXT], *end = "";
@@ -190,7 +269,7 @@ static int check(const struct settings *s, struct variants *variants, double *bi
 			variants->items[v].recipe = layout->recipe;
 		code = check_variant(layout, &variants->items[v], error);
 	}
-	return code;
+	return code == EXIT_OK ? keep_loaded(variants, s, advice, error) : code;
 }
 
 /* Chooses the mixture for --bits. */
@@ -251,7 +330,7 @@ struct evaluating {
 static int begin_evaluating(struct evaluating *e, const struct settings *s, struct advice *advice, struct error *error)
 {
 	const struct preset *usual;
-	int code = preset_find(&usual, NULL, error);
+	int code = preset_find(&usual, "", NULL, error);
 
 	if (code == EXIT_OK)
 		code = corpus_open(&e->corpus, advice->model, &s->corpus, error);
@@ -285,7 +364,6 @@ static int begin_evaluating(struct evaluating *e, const struct settings *s, stru
 		},
 	};
 	calibrated_set(&e->mixtures.chosen, s->in, s->calibrate, &s->corpus, s->threads);
-	advice->activations = s->activations;
 	code = evaluate_begin(&e->evaluation, &e->settings, error);
 	return code == EXIT_OK ? mixtures_begin(&e->mixtures, error) : code;
 }
@@ -362,10 +440,8 @@ static void print_number(FILE *file, const char *option, uint64_t n, uint64_t us
 
 static void print_text(FILE *file, const char *option, const char *value)
 {
-	if (value == NULL)
-		return;
-	fprintf(file, " --%s ", option);
-	word_print(file, value);
+	if (value != NULL)
+		word_print_option(file, option, value);
 }
 
 /* What mxfp quantize and this command share. */
@@ -377,6 +453,19 @@ static void print_selection(FILE *file, const struct settings *s)
 		print_text(file, "include", s->select.include.items[i]);
 	for (size_t i = 0; i < s->select.ignore.n; i++)
 		print_text(file, "ignore", s->select.ignore.items[i]);
+	allow_print(file);
+}
+
+/* What this command again has of its own options. */
+static void print_own(FILE *file, const struct settings *s, double bits)
+{
+	fputs("mxfp advise ", file);
+	word_print_path(file, s->in);
+	fprintf(file, " --bits %g -o recipe.json", bits);
+	if (options_given("for"))
+		print_text(file, "for", s->loader);
+	if (options_given("layout"))
+		print_text(file, "layout", layouts[s->layout]->name);
 }
 
 /* Whether a mixture is the one that errors of weights choose, and no other. */
@@ -392,23 +481,18 @@ static void print_again_by_weights(FILE *file, const struct settings *s, const s
 
 	for (size_t v = 0; v < advice->options->variants.n; v++)
 		has_rules |= !variant_has_recipe(&advice->options->variants.items[v]);
-	fputs("mxfp advise ", file);
-	word_print(file, s->in);
-	fprintf(file, " --bits %g -o recipe.json", bits);
+	print_own(file, s, bits);
 	print_text(file, "formats", s->formats);
-	if (has_rules)
+	if (s->rules != NULL || (has_rules && s->eval != NULL))
 		print_text(file, "rules", s->rules != NULL ? s->rules : mxfp_option_name(MXFP_OPTION_RULE, MXFP_RULE_MSE));
 	print_text(file, "nvfp4-recipe", s->recipes);
 	print_selection(file, s);
-	fputs(" && ", file);
 }
 
 /* This command again, to choose at these bits. */
 static void print_again(FILE *file, const struct settings *s, double bits)
 {
-	fputs("mxfp advise ", file);
-	word_print(file, s->in);
-	fprintf(file, " --bits %g -o recipe.json", bits);
+	print_own(file, s, bits);
 	print_text(file, "eval", s->eval);
 	print_text(file, "tokenizer", s->corpus.tokenizer);
 	print_number(file, "context", s->corpus.context, CORPUS_ALL);
@@ -421,7 +505,6 @@ static void print_again(FILE *file, const struct settings *s, double bits)
 	if (s->activation_rule != MXFP_RULE_RCEIL)
 		print_text(file, "activation-rule", mxfp_option_name(MXFP_OPTION_RULE, s->activation_rule));
 	print_selection(file, s);
-	fputs(" && ", file);
 }
 
 /* What weights become, of mxfp quantize and mxfp calibrate alike: those of a mixture of one format, or what a recipe says. */
@@ -430,9 +513,10 @@ static void print_made(FILE *file, const struct settings *s, const struct advice
 {
 	if (uniform == NULL) {
 		fputs(" --recipe ", file);
-		word_print(file, recipe);
+		word_print_path(file, recipe);
 		if (s->pad_tail)
 			fputs(" --pad-tail", file);
+		allow_print(file);
 		return;
 	}
 	const struct variant *variant = &advice->options->variants.items[
@@ -475,6 +559,8 @@ static void print_command(FILE *file, const struct evaluating *e, const struct s
 		print_again_by_weights(file, s, advice, bits);
 	else if (!uniform && !written)
 		print_again(file, s, bits);
+	if (by_weights || (!uniform && !written))
+		fputs(" && ", file);
 	if (item->calibrated) {
 		chosen_print(file, &e->mixtures.chosen);
 		print_made(file, s, advice, uniform ? mix : NULL, recipe);
@@ -484,12 +570,59 @@ static void print_command(FILE *file, const struct evaluating *e, const struct s
 	if (item->calibrated)
 		fputs("CALIBRATED", file);
 	else
-		word_print(file, s->in);
+		word_print_path(file, s->in);
 	fputs(" -o OUT", file);
 	print_made(file, s, advice, uniform ? mix : NULL, recipe);
 	/* Which that recipe does not say. */
 	if (by_weights)
 		print_text(file, "activations", s->activations);
+}
+
+/* The command that makes what was chosen by errors of weights, or chooses: at half a bit and more over the smallest. */
+static int print_next(FILE *file, const struct settings *s, const struct advice *advice, const struct advise_mix *chosen, struct error *error)
+{
+	const struct layout *layout = layouts[s->layout];
+	const bool in_gguf = suffix_stem(s->in, ".gguf") != 0, converts = layout->file_format == &file_gguf && !in_gguf;
+	const char *recipe = s->out != NULL ? s->out : "recipe.json";
+	struct advise_mix least = {0};
+	int code = advise_mix(&least, advice, 0, error);
+	const bool uniform = advice->n_formats == 1;
+	const double bits = chosen != NULL ? strtod(s->bits, NULL) : floor((weight_error_bits(&least.total) + 0.75) * 4) / 4;
+
+	/* GGUF is made of directories alone. */
+	if (converts && advice->model->directory == NULL) {
+		free(least.formats);
+		return code;
+	}
+	if (code == EXIT_OK && s->out == NULL && !uniform)
+		print_again_by_weights(file, s, advice, bits);
+	if (code == EXIT_OK && s->out == NULL && !uniform && chosen != NULL)
+		fputs(" && ", file);
+	if (code == EXIT_OK && (uniform || chosen != NULL)) {
+		fputs("mxfp quantize ", file);
+		word_print_path(file, s->in);
+		fputs(in_gguf ? " -o OUT.gguf" : " -o OUT", file);
+		if (layout != layouts[0] && layout->file_format != &file_gguf)
+			print_text(file, "layout", layout->name);
+		print_made(file, s, advice, uniform && s->out == NULL ? &least : NULL, recipe);
+		if (converts)
+			fputs(" && mxfp convert OUT -o OUT.gguf", file);
+	}
+	free(least.formats);
+	return code;
+}
+
+static int make_next(char **command, const struct settings *s, const struct advice *advice, const struct advise_mix *chosen,
+                     struct error *error)
+{
+	size_t n = 0;
+	FILE *file = open_memstream(command, &n);
+
+	if (file == NULL)
+		return fail_memory(error);
+	const int code = print_next(file, s, advice, chosen, error);
+	const bool whole = !ferror(file);
+	return fclose(file) == 0 && whole ? code : fail_memory(error);
 }
 
 static int make_command(struct evaluating *e, const struct settings *s, const struct advice *advice, struct error *error)
@@ -522,21 +655,27 @@ static int finish_evaluating(struct evaluating *e, const struct settings *s, con
 	return code == EXIT_OK ? (s->json ? mixtures_json : mixtures_text)(&e->mixtures, s->eval, s->bits != NULL, error) : code;
 }
 
-static int advise_by_weights(const struct settings *s, const struct advice *advice, double bits, struct output *output,
+static int advise_by_weights(const struct settings *s, struct advice *advice, double bits, struct output *output,
                              struct error *error)
 {
 	struct advise_mix mix = {0};
+	char *command = NULL;
 	int code = bits != 0 ? choose(&mix, advice, bits, error) : EXIT_OK;
 
+	if (code == EXIT_OK)
+		code = make_next(&command, s, advice, bits != 0 ? &mix : NULL, error);
+	advice->command = command != NULL && *command != '\0' ? command : NULL;
 	if (code == EXIT_OK && s->out != NULL)
 		code = write_recipe(output, advice, &mix, error);
 	if (code == EXIT_OK)
 		code = (s->json ? advise_json : advise_text)(advice, bits != 0 ? &mix : NULL, error);
+	advice->command = NULL;
+	free(command);
 	free(mix.formats);
 	return code;
 }
 
-static int advise(const struct settings *s, const struct model *model, struct output *output, struct error *error)
+static int advise(struct settings *s, const struct model *model, struct output *output, struct error *error)
 {
 	struct progress progress;
 	struct measure_options options = {.noise_only = true, .threads = s->threads, .advance = advance,
@@ -545,8 +684,9 @@ static int advise(const struct settings *s, const struct model *model, struct ou
 	                        .pad_tail = s->pad_tail};
 	struct evaluating *e = calloc(1, sizeof *e);
 	double bits = 0;
-	int code = e != NULL ? check(s, &options.variants, &bits, error) : fail_memory(error);
+	int code = e != NULL ? check(s, &options.variants, &advice, &bits, error) : fail_memory(error);
 
+	advice.activations = s->activations;
 	if (code == EXIT_OK && s->eval != NULL)
 		code = begin_evaluating(e, s, &advice, error);
 	if (code == EXIT_OK)

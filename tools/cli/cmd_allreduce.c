@@ -72,7 +72,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"steps", 0, OPTION_UNSIGNED, "N", "number of steps", &s->steps},
 		{"numbers", 0, OPTION_UNSIGNED, "N", "numbers of a rank, if no files are given", &s->numbers},
 		{"ranks", 0, OPTION_UNSIGNED, "N", "ranks, without mpirun and files", &s->ranks},
-		{"rule", 0, OPTION_RULE, "RULE", "scale rule of MX payloads", &s->rule},
+		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX payloads", &s->rule},
 		{"round", 0, OPTION_ROUND, "MODE", "rounding of payloads", &s->round},
 		{"seed", 0, OPTION_UNSIGNED, "N", "seed of the numbers and of --round sr", &s->seed},
 		{"timeout", 0, OPTION_UNSIGNED, "SECONDS", "give up if a rank does not answer for so long", &s->timeout},

@@ -239,7 +239,7 @@ static int run(int argc, char **argv, struct error *error)
 		{"from", 0, OPTION_ELEMENT, "f32|bf16|f16", "format of the numbers",
 		 &s->number_format},
 		{"decode", 'd', OPTION_FLAG, NULL, "read codes and scales, write numbers", &blocks.decode},
-		{"rule", 0, OPTION_RULE, "RULE", "scale rule of the MX formats", &s->rule},
+		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of the MX formats", &s->rule},
 		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE", "how nvfp4 scales are computed", &s->recipe},
 		{"amax", 0, OPTION_STRING, "X", "nvfp4: largest magnitude of the tensor", &blocks.amax},
 		{"tensor-scale", 0, OPTION_STRING, "X", "nvfp4 with --decode: the tensor scale",
@@ -258,7 +258,7 @@ static int run(int argc, char **argv, struct error *error)
 		{"counts", 0, OPTION_FLAG, NULL, "print on stderr how many numbers saturated, overflowed, "
 		 "were flushed to zero, and were NaN or Inf", &blocks.counts_wanted},
 		{"json", 0, OPTION_FLAG, NULL, "print the tensor scale and the counts as JSON", &blocks.json},
-		{"force", 0, OPTION_FLAG, NULL, "replace existing outputs", &blocks.force},
+		{"force", 'f', OPTION_FLAG, NULL, "replace existing outputs", &blocks.force},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &blocks.quiet},
 		{.kind = OPTION_END},
 	};

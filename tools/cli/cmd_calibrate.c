@@ -3,10 +3,13 @@
    its layers. */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/byte_size.h"
+#include "base/suffix.h"
+#include "base/word.h"
 #include "calibrate/calibrate.h"
 #include "cli/commands.h"
 #include "eval/corpus.h"
@@ -140,17 +143,80 @@ static int open_corpus(struct corpus *corpus, const struct model *model, const s
 	return code == EXIT_OK ? corpus_read(corpus, &o->corpus, error) : code;
 }
 
+/* "DIR-quantized" of "DIR/" and of "DIR.safetensors". */
+static char *quantized_name(const char *out)
+{
+	const size_t stem = suffix_stem(out, ".safetensors"), room = strlen(out) + sizeof "-quantized";
+	size_t n = stem != 0 ? stem : strlen(out);
+	char *name = malloc(room);
+
+	while (n > 1 && out[n - 1] == '/')
+		n--;
+	if (name != NULL)
+		snprintf(name, room, "%.*s-quantized", (int)n, out);
+	return name;
+}
+
+/* The command that quantizes what was written, with what says the same there. */
+static void print_next(FILE *file, const struct options *o, const char *quantized)
+{
+	const struct {
+		const char *name, *value;
+	} options[] = {
+		{"preset", options_given("preset") ? o->trial.preset : NULL},
+		{"recipe", o->trial.recipe},
+		{"weights", o->trial.weights != OPTION_FORMAT_NONE ? mxfp_format_get_info(o->trial.weights)->name : NULL},
+		{"activations", o->trial.activations},
+		{"layout", o->layout != 0 ? layouts[o->layout]->name : NULL},
+		{"sparsity", o->trial.sparsity},
+		{"rule", o->trial.has_rule ? mxfp_option_name(MXFP_OPTION_RULE, o->trial.rule) : NULL},
+		{"nvfp4-recipe", o->trial.has_nvfp4_recipe ? mxfp_option_name(MXFP_OPTION_RECIPE, o->trial.nvfp4_recipe) : NULL},
+		{"activation-rule", options_given("activation-rule") ? mxfp_option_name(MXFP_OPTION_RULE, o->trial.activation_rule) : NULL},
+	};
+	const struct string_list *lists[] = {&o->select.include, &o->select.ignore};
+
+	fputs("mxfp quantize ", file);
+	word_print_path(file, o->settings.out);
+	fputs(" -o ", file);
+	word_print_path(file, quantized);
+	for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+		if (options[i].value != NULL)
+			word_print_option(file, options[i].name, options[i].value);
+	for (size_t k = 0; k < 2; k++)
+		for (size_t i = 0; i < lists[k]->n; i++)
+			word_print_option(file, k == 0 ? "include" : "ignore", lists[k]->items[i]);
+	fputs(o->trial.fuse ? " --fuse" : "", file);
+	fputs(o->trial.pad_tail ? " --pad-tail" : "", file);
+	allow_print(file);
+}
+
+static int make_next(char **command, const struct options *o, struct error *error)
+{
+	char *quantized = quantized_name(o->settings.out);
+	size_t n = 0;
+	FILE *file = quantized != NULL ? open_memstream(command, &n) : NULL;
+
+	if (file != NULL)
+		print_next(file, o, quantized);
+	free(quantized);
+	return file != NULL && fclose(file) == 0 ? EXIT_OK : fail_memory(error);
+}
+
 static int calibrate(struct options *o, const struct model *model, const struct trial *trial, struct error *error)
 {
 	struct calibration done = {0};
 	struct corpus corpus = {0};
 	struct file inputs = {0};
+	char *command = NULL;
 	int code = o->activation_file != NULL ? open_inputs(&inputs, o, error) : open_corpus(&corpus, model, o, error);
 
 	o->settings.trial = trial;
 	o->settings.tokens = &corpus.tokens;
 	o->settings.inputs = o->activation_file != NULL ? &inputs : NULL;
 	o->settings.threads = o->trial.threads;
+	if (code == EXIT_OK)
+		code = make_next(&command, o, error);
+	o->settings.command = command;
 	if (code == EXIT_OK)
 		code = calibrate_run(&done, &o->settings, model, error);
 	if (code == EXIT_OK && (o->settings.json || !o->settings.quiet) && ranks_own() == 0)
@@ -160,6 +226,7 @@ static int calibrate(struct options *o, const struct model *model, const struct 
 	calibrate_free(&done);
 	corpus_close(&corpus);
 	file_close(&inputs);
+	free(command);
 	return code;
 }
 

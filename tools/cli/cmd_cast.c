@@ -239,7 +239,7 @@ static int run(int argc, char **argv, struct error *error)
 		 "were flushed to zero, and were NaN or Inf", &cast.counts_wanted},
 		{"json", 0, OPTION_FLAG, NULL, "print the counts as JSON", &cast.json},
 		{"output", 'o', OPTION_STRING, "OUT", "the same as naming OUT after FILE", &cast.output_path},
-		{"force", 0, OPTION_FLAG, NULL, "replace OUT if it exists", &cast.force},
+		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &cast.force},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &cast.quiet},
 		{.kind = OPTION_END},
 	};

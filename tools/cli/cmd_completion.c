@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "cli/commands.h"
 #include "cli/completion_scripts.h"
 
@@ -22,17 +23,20 @@ static int run(int argc, char **argv, struct error *error)
 	const struct option_spec options[] = {
 		{.kind = OPTION_END},
 	};
-	const char *shell;
+	enum { N_SCRIPTS = sizeof completion_scripts / sizeof completion_scripts[0] };
+	const char *shell, *names[N_SCRIPTS];
 
 	const enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &shell, error);
 	if (parsed != PARSED_RUN)
 		return parsed_code(parsed);
-	for (size_t i = 0; i < sizeof completion_scripts / sizeof completion_scripts[0]; i++)
+	for (size_t i = 0; i < N_SCRIPTS; i++) {
 		if (strcmp(shell, completion_scripts[i].shell) == 0) {
 			fputs(completion_scripts[i].text, stdout);
 			return EXIT_OK;
 		}
-	return fail(error, EXIT_USAGE, "completion: unknown shell '%s'; mxfp completion --help lists them", shell);
+		names[i] = completion_scripts[i].shell;
+	}
+	return nearest_fail("completion", shell, "shells", names, N_SCRIPTS, error);
 }
 
 const struct command command_completion = {"completion", "print completion scripts for bash, zsh and fish", run};

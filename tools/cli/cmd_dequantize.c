@@ -29,6 +29,8 @@ static enum parsed parse(int argc, char **argv, struct dequantize_settings *s, s
 	const struct option_spec options[] = {
 		{"output", 'o', OPTION_STRING, "OUT", "file or directory to write", &s->out},
 		{"to", 't', OPTION_ELEMENT, "f32|bf16|f16", "format of the numbers", &s->to},
+		{"all", 0, OPTION_FLAG, NULL, "convert tensors that were not quantized, too: norms, embeddings and others of numbers, not those "
+		 "of integers", &s->all},
 		{"overflow", 0, OPTION_OVERFLOW, "sat|ovf",
 		 "write numbers that are too large for --to as its largest (sat) or as Inf (ovf), and count them", &s->overflow},
 		{"threads", 0, OPTION_THREADS, "N",
@@ -63,15 +65,19 @@ static int print_summary(const struct dequantize_settings *s, const struct dequa
 	const char *to = mxfp_format_get_info(s->to)->name;
 
 	if (s->json)
-		return facts_print(stdout, json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:s?, s:o}", "input",
+		return facts_print(stdout, json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s?, s:o}", "input",
 		                                     facts_text(s->in), "output", facts_text(s->out), "to", to, "tensors_decoded",
-		                                     (json_int_t)done->decoded, "tensors_kept", (json_int_t)done->kept,
+		                                     (json_int_t)done->decoded, "tensors_converted", (json_int_t)done->converted,
+		                                     "tensors_kept", (json_int_t)done->kept,
 		                                     "saturated", (json_int_t)done->counts.saturated, "overflowed",
 		                                     (json_int_t)done->counts.overflowed, "pre_quant_scales_folded",
 		                                     (json_int_t)done->folded, "kv_cache_scheme",
 		                                     done->cache_lost ? "left out" : NULL, "copied",
 		                                     carry_facts(&done->carry)), error);
-	printf("%zu tensors decoded to %s, %zu kept\n", done->decoded, to, done->kept);
+	printf("%zu tensors decoded to %s", done->decoded, to);
+	if (s->all)
+		printf(", %zu converted", done->converted);
+	printf(", %zu kept\n", done->kept);
 	if (done->folded > 0)
 		printf("%zu of them were multiplied by their pre_quant_scale\n", done->folded);
 	if (done->counts.saturated > 0)

@@ -69,15 +69,15 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		 "the time line of a decoder layer of that model, or of a config.json or a directory with one", &s->layer},
 		{"sequences", 0, OPTION_UNSIGNED, "N", "with --layer: sequences that the tokens belong to, 0: as many as tokens, "
 		 "which is decoding", &s->sequences},
-		{"context", 0, OPTION_UNSIGNED, "N", "with --layer: keys that the last token of a sequence sees", &s->context},
+		{"context", 'c', OPTION_UNSIGNED, "N", "with --layer: keys that the last token of a sequence sees", &s->context},
 		{"cache", 0, OPTION_STRING, cache_formats, "with --layer: format of the KV cache", &s->cache},
 		{"chips", 0, OPTION_UNSIGNED, "N", "with --layer: chips that share the layer", &s->chips},
-		{"batch", 0, OPTION_UNSIGNED, "N", "tokens that run at once: rows of A of a layer, or routed to experts", &s->tokens},
+		{"batch", 'b', OPTION_UNSIGNED, "N", "tokens that run at once: rows of A of a layer, or routed to experts", &s->tokens},
 		{"topk", 0, OPTION_UNSIGNED, "K", "experts per token", &s->topk},
 		{"skew", 0, OPTION_STRING, "S", "expert e has the weight (e + 1)^-S, 0: all equal", &s->skew},
 		{"seed", 0, OPTION_UNSIGNED, "N", "seed of the routing and of the operands of --run", &s->seed},
-		{"activations", 0, OPTION_STRING, operand_formats, "format of A", &s->activations},
-		{"weights", 0, OPTION_STRING, operand_formats, "format of W", &s->weights},
+		{"activations", 'a', OPTION_STRING, operand_formats, "format of A", &s->activations},
+		{"weights", 'w', OPTION_STRING, operand_formats, "format of W", &s->weights},
 		{"sparsity", 0, OPTION_STRING, "N:M", "sparsity of W (default dense)", &s->sparsity},
 		{"result", 0, OPTION_ELEMENT, "f32|bf16", "format of C", &s->result},
 		{"cut", 0, OPTION_UNSIGNED, "N", "split products into parts of at most N columns, 0: do not", &s->cut},
@@ -92,7 +92,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		 "use at most this many threads for --run, 0: one per processor; does not affect the results", &s->threads},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
 		{"svg", 0, OPTION_STRING, "FILE.svg", "draw a timeline of the sub-arrays", &s->svg},
-		{"force", 0, OPTION_FLAG, NULL, "replace FILE.svg if it exists", &s->force},
+		{"force", 'f', OPTION_FLAG, NULL, "replace FILE.svg if it exists", &s->force},
 		{.kind = OPTION_END},
 	};
 

@@ -253,7 +253,7 @@ static int set_base(struct quantize_settings *s, struct texts *texts, struct rec
 {
 	const struct layout *layout = is_gguf(s) ? &layout_gguf : layouts[texts->layout];
 	const struct preset *preset;
-	int code = preset_find(&preset, texts->preset, error);
+	int code = preset_find(&preset, "quantize: --preset", texts->preset, error);
 
 	if (code == EXIT_OK && texts->preset != NULL && texts->recipe != NULL)
 		code = fail(error, EXIT_USAGE, "quantize: --preset and --recipe: give one of them");

@@ -25,12 +25,9 @@ enum {
 	TOKENS_OF_FILE = 512 /* as many as rows of W */
 };
 
-/* Ways that are worth a look, of four, six and eight bits. */
-#define TRIES_USUAL "w4a8,nvfp4,mxfp6-e2m3/mxfp8-e4m3,mxfp8"
-
 /* The command line. */
 struct settings {
-	const char *in, *out, *formats, *rules, *recipes, *against, *activation_file, *sparsity, *eval, *tries, *calibrate;
+	const char *in, *out, *formats, *rules, *recipes, *against, *activation_file, *sparsity, *eval, *tries, *calibrate, *loader;
 	struct corpus_options corpus;
 	enum mxfp_format activations;
 	int activation_rule, round, acc;
@@ -63,12 +60,14 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"sparsity", 0, OPTION_STRING, "N:M", "also measure weights pruned to N of every M, such as 4:16, alone and "
 		 "before quantization", &s->sparsity},
 		{"against", 0, OPTION_STRING, "MODEL", "measure the weights of this output of mxfp quantize instead", &s->against},
+		{"for", 0, OPTION_STRING, TARGET_NAMES, "recommend what this program loads (default: vllm, or llama.cpp for a GGUF file)",
+		 &s->loader},
 		{"output", 'o', OPTION_STRING, "FILE", "write to FILE.md, FILE.json or FILE.html", &s->out},
 		{"force", 'f', OPTION_FLAG, NULL, "replace FILE if it exists", &s->force},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
 		{"fail-under", 0, OPTION_LIST, "LIMIT", "exit with 1 if the SQNR of some tensor is under N dB in any variant "
 		 "(SQNR=N), or that of all tensors together (total-SQNR=N); may be repeated", &s->fail_under},
-		{"activations", 0, OPTION_BLOCK, "FORMAT", "format of quantized activations", &s->activations},
+		{"activations", 'a', OPTION_BLOCK, "FORMAT", "format of quantized activations", &s->activations},
 		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of activations", &s->activation_rule},
 		{"activation-file", 0, OPTION_STRING, "FILE", ".safetensors or .npy file of activations: one tensor "
 		 "per layer, with its name, or one for every layer whose shape it fits", &s->activation_file},
@@ -77,14 +76,14 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"eval", 0, OPTION_STRING, "FILE", "also run the language model that IN is on a file of token ids (.json, .npy, "
 		 ".u16, .u32, .bin) or a text, as it is and quantized, as mxfp eval --by-layer does", &s->eval},
 		{"try", 0, OPTION_STRING, "TRIAL,...", "also run it in these ways, one row each, as mxfp eval --try does (default: "
-		 TRIES_USUAL ")", &s->tries},
+		 "what the program of --for loads, and MXFP6)", &s->tries},
 		{"acc", 0, OPTION_ACC, "SUMS", "also run it as it is, or in the ways of --try, with products of weights summed in this way, slowly, as "
 		 "mxfp eval --acc does", &s->acc},
 		{"pass-k", 0, OPTION_UNSIGNED, "N", "elements of K per pass: 512 (default, for a machine none), 256 or 128", &s->pass_k},
 		{"calibrate", 0, OPTION_STRING, "FILE", "run the ways of four bits also with weights that mxfp calibrate chooses on this file "
 		 "of tokens or text", &s->calibrate},
 		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary of these texts (default: the model's)", &s->corpus.tokenizer},
-		{"context", 0, OPTION_UNSIGNED, "N", "cut them into windows of at most this many tokens", &s->corpus.context},
+		{"context", 'c', OPTION_UNSIGNED, "N", "cut them into windows of at most this many tokens", &s->corpus.context},
 		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first N sequences, or windows of a text", &s->corpus.sequences},
 		{"profile", 0, OPTION_FLAG, NULL, "report where the time of these runs went, too", &s->profile},
 		{"product-rows", 0, OPTION_UNSIGNED, "N", "measure products of at most N rows of a tensor, evenly spaced, "
@@ -239,7 +238,7 @@ static int run_open(const struct settings *s, struct measure_options *options, c
                     const struct model *model, struct report_evaluation *evaluation, struct output *output,
                     struct error *error)
 {
-	struct report report = {.model = model, .options = options, .limits = *limits};
+	struct report report = {.model = model, .options = options, .limits = *limits, .target = evaluation->target};
 
 	if (has_suffix(s, ".html"))
 		report.kept = REPORT_KEEP_WORST;
@@ -288,6 +287,12 @@ static int begin_output(struct output *output, const struct settings *s, const s
 	return code == EXIT_OK ? output_begin_file(output, s->out, s->force, error) : code;
 }
 
+/* A GGUF file becomes one, which few programs load. */
+static const char *usual_target(const char *in)
+{
+	return target_name(suffix_stem(in, ".gguf") != 0 ? TARGET_LLAMA_CPP : TARGET_VLLM);
+}
+
 static int run_settings(const struct settings *s, struct error *error)
 {
 	struct measure_options options = {
@@ -322,7 +327,8 @@ static int run_settings(const struct settings *s, struct error *error)
 			.threads = s->threads,
 		},
 		.sums_tries = s->tries != NULL,
-		.tries = s->tries != NULL || s->against != NULL ? s->tries : TRIES_USUAL,
+		.tries = s->tries,
+		.tries_usual = s->tries == NULL && s->against == NULL,
 	};
 	struct model model = {0}, against = {0};
 	struct file activations = {0};
@@ -330,6 +336,8 @@ static int run_settings(const struct settings *s, struct error *error)
 	struct report_limits limits;
 	int code = check(s, &options.variants, &limits, error);
 
+	if (code == EXIT_OK)
+		code = target_find(&evaluation.target, "report: --for", s->loader != NULL ? s->loader : usual_target(s->in), error);
 	calibrated_set(&evaluation.chosen, s->in, s->calibrate, &s->corpus, s->threads);
 	if (code == EXIT_OK)
 		code = trial_check_sums(&evaluation.options, error);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
+#include "base/word.h"
 
 const struct command_row command_rows[] = {
 #define GROUP(title) {title, NULL},
@@ -18,6 +19,7 @@ const struct command_row command_rows[] = {
 int command_find(const struct command **command, const char *name, struct error *error)
 {
 	struct nearest nearest = {.word = name};
+	char cut[WORD_CUT];
 
 	for (const struct command_row *row = command_rows; row->group != NULL || row->command != NULL; row++) {
 		if (row->command == NULL)
@@ -27,9 +29,11 @@ int command_find(const struct command **command, const char *name, struct error 
 			return EXIT_OK;
 		nearest_offer(&nearest, row->command->name);
 	}
+	nearest_offer(&nearest, "help");
+	nearest_offer(&nearest, "--version");
 	if (nearest.best != NULL)
 		return fail(error, EXIT_USAGE, "unknown command '%s': did you mean '%s'?", name, nearest.best);
-	return fail(error, EXIT_USAGE, "unknown command '%s'; mxfp --help lists them", name);
+	return fail(error, EXIT_USAGE, "unknown command '%s'; mxfp --help lists them", word_cut(name, cut));
 }
 
 /* Which commands have an option of that name. */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
+#include "base/word.h"
 #include "cli/help.h"
 #include "model/choices.h"
 
@@ -127,15 +128,15 @@ static int fail_getopt(int found, char **argv, const struct option_spec *options
 static int take_unsigned(uint64_t *taken, const char *where, const char *text, struct error *error)
 {
 	bool hexadecimal = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
-	char *end;
+	char *end, cut[WORD_CUT];
 
 	errno = 0;
 	unsigned long long value = strtoull(text, &end, hexadecimal ? 16 : 10);
 	/* strtoull() skips blanks and takes signs; neither is a number here. */
 	if (!isdigit((unsigned char)text[0]) || *end != '\0' || (hexadecimal && text[2] == '\0'))
-		return fail(error, EXIT_USAGE, "%s: invalid value '%s': expected a number, decimal or 0x...", where, text);
+		return fail(error, EXIT_USAGE, "%s: invalid value '%s': expected a number, decimal or 0x...", where, word_cut(text, cut));
 	if (errno == ERANGE)
-		return fail(error, EXIT_USAGE, "%s: invalid value '%s': it does not fit 64 bits", where, text);
+		return fail(error, EXIT_USAGE, "%s: invalid value '%s': it does not fit 64 bits", where, word_cut(text, cut));
 	*taken = value;
 	return EXIT_OK;
 }
@@ -253,13 +254,14 @@ static int take_option(const struct option_spec *option, char **argv, const char
 static int take_operands(int argc, char **argv, size_t min, size_t max, const char **operands, struct error *error)
 {
 	size_t n = (size_t)(argc - optind);
+	char cut[WORD_CUT];
 
 	if (n < min)
 		return fail(error, EXIT_USAGE, "%s: %s; see mxfp %s --help", argv[0],
 		            n == 0 ? "missing operand" : "too few operands", argv[0]);
 	if (n > max)
 		return fail(error, EXIT_USAGE, "%s: unexpected operand '%s'; see mxfp %s --help", argv[0],
-		            argv[(size_t)optind + max], argv[0]);
+		            word_cut(argv[(size_t)optind + max], cut), argv[0]);
 	for (size_t i = 0; i < n; i++)
 		operands[i] = argv[(size_t)optind + i];
 	return EXIT_OK;

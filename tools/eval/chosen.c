@@ -45,12 +45,12 @@ void chosen_print(FILE *file, const struct chosen *chosen)
 	const struct corpus_options *corpus = &chosen->corpus;
 
 	fputs("mxfp calibrate ", file);
-	word_print(file, chosen->in);
+	word_print_path(file, chosen->in);
 	fputs(corpus->tokens != NULL ? " --tokens " : " --text ", file);
-	word_print(file, corpus->tokens != NULL ? corpus->tokens : corpus->text);
+	word_print_path(file, corpus->tokens != NULL ? corpus->tokens : corpus->text);
 	if (corpus->text != NULL && corpus->tokenizer != NULL) {
 		fputs(" --tokenizer ", file);
-		word_print(file, corpus->tokenizer);
+		word_print_path(file, corpus->tokenizer);
 	}
 	if (corpus->context != CORPUS_ALL)
 		fprintf(file, " --context %" PRIu64, corpus->context);

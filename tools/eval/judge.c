@@ -61,22 +61,50 @@ void judge_print(FILE *file, const struct score_summary *s)
 	        100 * (s->perplexity.mean / s->base_perplexity.mean - 1), 100 * s->ratio.error, s->divergence.mean, s->divergence.error);
 }
 
-void judge_print_ranks(FILE *file, const struct evaluation *e)
+/* For each criterion by how much the mean is over, and two standard errors of it. It tells once these are as small as that: it is fine
+   when all are under by so much, and not as soon as one is over. */
+double judge_tokens(const struct score_summary *s, const struct evaluation *e)
 {
-	size_t order[EVALUATE_TRIALS];
-	const size_t n = judge_rank(order, e);
+	const double over[] = {s->ratio.mean - log1p(JUDGE_PERPLEXITY), s->divergence.mean - JUDGE_DIVERGENCE};
+	const double errors[] = {s->ratio.error, s->divergence.error};
+	double fine = 1, costly = HUGE_VAL;
+	bool is_over = false;
 
-	for (size_t i = 0; i < n; i++) {
-		const struct evaluate_result *r = &e->results[order[i]];
-		const enum judgement judgement = judge(&r->summary);
+	for (size_t i = 0; i < sizeof over / sizeof over[0]; i++) {
+		const double times = pow(2 * errors[i] / over[i], 2);
 
-		fprintf(file, "%s%zu. %s, %.2f bits", i == 0 ? "" : "; ", i + 1, r->name, evaluate_bits(r));
-		if (judgement != JUDGE_BROKEN) {
-			fputs(", ", file);
-			judge_print(file, &r->summary);
-		}
-		fprintf(file, ": %s", judge_name(judgement));
+		if (isnan(errors[i]) || isnan(times))
+			return (double)NAN;
+		if (over[i] > 0)
+			costly = fmin(costly, times);
+		else
+			fine = fmax(fine, times);
+		is_over |= over[i] > 0;
 	}
+	return (double)e->n_tokens * (is_over ? costly : fine);
+}
+
+/* Up to two digits. */
+static double round_up(double x)
+{
+	const double unit = pow(10, fmax(floor(log10(x)) - 1, 0));
+
+	return ceil(x / unit * (1 - 1e-9)) * unit;
+}
+
+const char *judge_words(const struct score_summary *s, const struct evaluation *e, char text[JUDGE_WORDS])
+{
+	static const double most = 1e12;
+	const enum judgement judgement = judge(s);
+	const double tokens = judgement == JUDGE_OPEN ? judge_tokens(s, e) : 0;
+
+	if (judgement != JUDGE_OPEN)
+		snprintf(text, JUDGE_WORDS, "%s", judge_name(judgement));
+	else if (tokens < most)
+		snprintf(text, JUDGE_WORDS, "takes about %.0f tokens to tell", round_up(tokens));
+	else
+		snprintf(text, JUDGE_WORDS, "takes more tokens to tell");
+	return text;
 }
 
 json_t *judge_facts(const struct evaluation *e)
@@ -88,8 +116,14 @@ json_t *judge_facts(const struct evaluation *e)
 	for (size_t i = 0; i < n; i++) {
 		const struct evaluate_result *r = &e->results[order[i]];
 
-		ranks = facts_append(ranks, json_pack("{s:o, s:I, s:s}", "name", facts_text(r->name), "run", (json_int_t)order[i],
-		                                      "judgement", judge_name(judge(&r->summary))));
+		const struct score_summary *s = &r->summary;
+		const bool open = judge(s) == JUDGE_OPEN;
+
+		ranks = facts_append(ranks, json_pack("{s:o, s:I, s:f, s:o, s:o, s:s, s:o}", "name", facts_text(r->name), "run", (json_int_t)order[i],
+		                                      "bits_per_weight", evaluate_bits(r), "perplexity_rise",
+		                                      facts_number(s->perplexity.mean / s->base_perplexity.mean - 1), "kl_divergence",
+		                                      facts_number(s->divergence.mean), "judgement", judge_name(judge(s)), "tokens_to_tell",
+		                                      open ? facts_number(judge_tokens(s, e)) : json_null()));
 	}
 	return json_pack("{s:f, s:f, s:o}", "most_perplexity_rise", JUDGE_PERPLEXITY, "most_kl_divergence", JUDGE_DIVERGENCE,
 	                 "ranks", ranks);

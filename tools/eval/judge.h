@@ -30,8 +30,13 @@ size_t judge_rank(size_t order[EVALUATE_TRIALS], const struct evaluation *evalua
 /* Prints "+1.72 % perplexity (+- 0.11), divergence 0.0402 (+- 0.0004)". */
 void judge_print(FILE *file, const struct score_summary *summary);
 
-/* Prints "1. nvfp4: 5.61 bits, +1.72 % ...: fine; 2. ...". */
-void judge_print_ranks(FILE *file, const struct evaluation *evaluation);
+/* Of JUDGE_OPEN: about how many tokens tell whether it is fine, if means stay and their errors fall by the square root; HUGE_VAL: no
+   number does, NaN: not known. */
+double judge_tokens(const struct score_summary *summary, const struct evaluation *evaluation);
+
+/* "fine", "too much", "broken", or "takes about 150000 tokens to tell" in `text`; returns text. */
+enum { JUDGE_WORDS = 64 };
+const char *judge_words(const struct score_summary *summary, const struct evaluation *evaluation, char text[JUDGE_WORDS]);
 
 /* {"most": ..., "ranks": [...]}; NULL without memory. */
 json_t *judge_facts(const struct evaluation *evaluation);

@@ -69,8 +69,9 @@ static int print_units(const struct mixtures *m, const struct advise_mix *chosen
 
 static int print_runs(const struct mixtures *m, struct error *error)
 {
-	static const char *const names[] = {"run", "bits", "summed KLD", "mean KLD", "+-", "perplexity", "+-", "cost", "same top"};
+	static const char *const names[] = {"run", "bits", "summed KLD", "mean KLD", "+-", "perplexity", "+-", "cost", "same top", "fine?"};
 	struct table table = {.n_columns = sizeof names / sizeof names[0], .n_left = 1};
+	char words[JUDGE_WORDS];
 
 	head_row(&table, names, table.n_columns);
 	for (size_t i = 0; i <= m->n; i++) {
@@ -89,6 +90,7 @@ static int print_runs(const struct mixtures *m, struct error *error)
 		table_number(&table, s->perplexity.error, 4, "");
 		table_number(&table, mix != NULL ? 100 * (s->perplexity.mean / s->base_perplexity.mean - 1) : none, 2, " %");
 		table_number(&table, mix != NULL ? 100 * s->agreement.mean : none, 2, " %");
+		table_cell(&table, "%s", mix != NULL ? judge_words(s, m->evaluation, words) : "");
 	}
 	puts("\nWhole mixtures, with the sum of what their layers cost alone, and what they cost together:\n");
 	return table_print(&table, stdout, error);
@@ -195,6 +197,7 @@ int mixtures_json(const struct mixtures *m, const char *source, bool chosen, str
 		mixtures = facts_append(mixtures, facts_set(mixture, "calibrated", json_boolean(m->items[i].calibrated)));
 	}
 	facts = facts_set(facts, "predictions", judge_facts(m->evaluation));
+	facts = facts_set(facts, "formats_not_loaded", advise_not_loaded_facts(advice));
 	facts = facts_set(facts, "command", m->made != 0 ? facts_text(m->command) : json_null());
 	facts = facts_set(facts, "units", units);
 	facts = facts_set(facts, "front", front);

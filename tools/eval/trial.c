@@ -54,7 +54,7 @@ static int set_recipe(struct trial *trial, const char *path, const struct trial_
                       const char **activations, struct error *error)
 {
 	const struct preset *usual;
-	int code = preset_find(&usual, NULL, error);
+	int code = preset_find(&usual, "", NULL, error);
 
 	if (code == EXIT_OK)
 		code = options->recipe_json != NULL ? recipe_take(&trial->recipe, path, json_incref(options->recipe_json), error)
@@ -184,7 +184,9 @@ int trial_of_options(struct trial *trial, const struct trial_options *options, s
 	const char *activations = RECIPE_NONE;
 	const struct preset *preset;
 	char where[64];
-	int code = preset_find(&preset, options->preset, error);
+
+	snprintf(where, sizeof where, "%s: --preset", options->command);
+	int code = preset_find(&preset, where, options->preset, error);
 
 	trial_stored(trial, "model");
 	if (code == EXIT_OK)
@@ -232,7 +234,7 @@ static int set_named(struct trial *trial, const char *name, const struct trial_o
 	int format;
 
 	/* A name that is both is the preset, as --preset has it. */
-	if (preset_find(&preset, name, &ignored) == EXIT_OK) {
+	if (preset_find(&preset, "", name, &ignored) == EXIT_OK) {
 		if (preset->mixed)
 			return fail(error, EXIT_USAGE, "%s: '%s' is chosen by errors of weights; mxfp advise writes such a mixture as "
 			            "a recipe, and FILE.json is taken here", where, name);
@@ -241,7 +243,7 @@ static int set_named(struct trial *trial, const char *name, const struct trial_o
 		return EXIT_OK;
 	}
 	if (choice_find(OPTION_BLOCK, name, &format)) {
-		preset_find(&preset, NULL, &ignored);
+		preset_find(&preset, "", NULL, &ignored);
 		set_preset(trial, preset, options);
 		trial->settings.choice.format = (enum mxfp_format)format;
 		return EXIT_OK;

@@ -5,7 +5,15 @@
 
 #include <string.h>
 
+#include "base/word.h"
+
 struct string_list allow_keys;
+
+void allow_print(FILE *file)
+{
+	for (size_t i = 0; i < allow_keys.n; i++)
+		word_print_option(file, "allow-unknown", allow_keys.items[i]);
+}
 
 bool allowed_unknown(const char *key)
 {

@@ -4,11 +4,15 @@
 #define TOOLS_MODEL_ALLOW_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "base/option_kind.h"
 
 /* The keys of that option, as errors name them. */
 extern struct string_list allow_keys;
+
+/* " --allow-unknown KEY ...", as a command has them. */
+void allow_print(FILE *file);
 
 /* Whether a key that is not known here is to be passed over. */
 bool allowed_unknown(const char *key);

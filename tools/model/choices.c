@@ -92,6 +92,20 @@ const char *choice_name(enum option_kind kind, int value)
 	return NULL;
 }
 
+/* The format of the kind that a format of the other kind is about: the first one with such elements, or the elements; NULL: none. */
+static const char *related(enum option_kind kind, enum mxfp_format format)
+{
+	const struct mxfp_format_info *info = mxfp_format_get_info(format);
+	struct choice choice;
+
+	if (kind == OPTION_ELEMENT)
+		return mxfp_format_get_info(info->element)->name;
+	for (int i = 0; format_at(kind, i, &choice); i++)
+		if (mxfp_format_get_info((enum mxfp_format)choice.value)->element == format)
+			return choice.name;
+	return NULL;
+}
+
 int choice_fail(enum option_kind kind, const char *where, const char *name, struct error *error)
 {
 	const char *names[CHOICES_MAX];
@@ -99,9 +113,12 @@ int choice_fail(enum option_kind kind, const char *where, const char *name, stru
 	enum mxfp_format format;
 	size_t n = 0;
 
-	if (kinds[kind].is_format && mxfp_format_from_name(&format, name) == MXFP_OK)
-		return fail(error, EXIT_USAGE, "%s: '%s' is not %s format", where, name,
-		            kind == OPTION_BLOCK ? "a block" : "an element");
+	if (kinds[kind].is_format && mxfp_format_from_name(&format, name) == MXFP_OK) {
+		const char *meant = related(kind, format);
+
+		return fail(error, EXIT_USAGE, meant != NULL ? "%s: '%s' is not %s format: did you mean '%s'?" : "%s: '%s' is not %s format",
+		            where, name, kind == OPTION_BLOCK ? "a block" : "an element", meant);
+	}
 	for (int i = 0; n < CHOICES_MAX && choice_at(kind, i, &choice); i++)
 		names[n++] = choice.name;
 	return nearest_fail(where, name, kinds[kind].title, names, n, error);

@@ -19,7 +19,7 @@ const char *layout_caution(const struct layout *layout, enum mxfp_format format,
 		const char *text;
 	} rows[] = {
 #define CAUTION(layout, format, misread, text) {&layout_##layout, MXFP_FORMAT_##format, misread, text},
-#include "model/caution.def"
+#include "model/target.def"
 	};
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -70,7 +70,7 @@ int model_config_copy(const struct model *model, json_t **config, struct error *
 	return code;
 }
 
-void model_config_widen(json_t *config, enum mxfp_format format)
+void model_config_widen(json_t *config, enum mxfp_format format, bool all)
 {
 	static const char *const keys[] = {"torch_dtype", "dtype"};
 	static const char wide[] = "float32";
@@ -80,11 +80,11 @@ void model_config_widen(json_t *config, enum mxfp_format format)
 	for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
 		const char *said = json_string_value(json_object_get(config, keys[i]));
 
-		if (said != NULL && strcmp(said, wide) != 0 && strcmp(said, dtype) != 0)
-			json_object_set_new(config, keys[i], json_string(wide));
+		if (said != NULL && (all || strcmp(said, wide) != 0) && strcmp(said, dtype) != 0)
+			json_object_set_new(config, keys[i], json_string(all ? dtype : wide));
 	}
 	if (text != NULL)
-		model_config_widen(text, format);
+		model_config_widen(text, format, all);
 }
 
 int model_member_write(const char *directory, const char *name, const json_t *json, struct error *error)

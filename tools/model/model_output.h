@@ -27,8 +27,9 @@ int model_member_write(const char *directory, const char *name, const json_t *js
 int model_config_write(const char *directory, const json_t *config, struct error *error);
 
 /* Has config.json, which may be NULL, say float32 where its dtype is neither that nor the format, f32, bf16 or f16, of numbers
-   that are to be loaded as they are: loaders round all numbers to what it says. json_out_of_memory() tells. */
-void model_config_widen(json_t *config, enum mxfp_format format);
+   that are to be loaded as they are: loaders round all numbers to what it says; or, if `all` numbers are of the format, say that.
+   json_out_of_memory() tells. */
+void model_config_widen(json_t *config, enum mxfp_format format, bool all);
 
 struct model_output {
 	struct partial partial;

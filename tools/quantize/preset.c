@@ -18,7 +18,7 @@ static const struct preset presets[] = {
 
 enum { N_PRESETS = sizeof presets / sizeof presets[0] };
 
-int preset_find(const struct preset **preset, const char *name, struct error *error)
+int preset_find(const struct preset **preset, const char *where, const char *name, struct error *error)
 {
 	const char *names[N_PRESETS];
 
@@ -31,7 +31,7 @@ int preset_find(const struct preset **preset, const char *name, struct error *er
 			return EXIT_OK;
 		names[i] = presets[i].name;
 	}
-	return nearest_fail("quantize: --preset", name, "presets", names, N_PRESETS, error);
+	return nearest_fail(where, name, "presets", names, N_PRESETS, error);
 }
 
 const struct preset *preset_like(enum mxfp_format weights, const char *activations, bool fuse)

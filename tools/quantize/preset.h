@@ -18,8 +18,8 @@ struct preset {
 
 #define PRESET_PROMOTED MXFP_FORMAT_MXFP8_E4M3
 
-/* The preset of that name, or the first for NULL. EXIT_USAGE with the known ones. */
-int preset_find(const struct preset **preset, const char *name, struct error *error);
+/* The preset of that name, or the first for NULL. EXIT_USAGE with the known ones, for an option: "quantize: --preset". */
+int preset_find(const struct preset **preset, const char *where, const char *name, struct error *error);
 
 /* The preset of such weights and activations, which fuses or does not; NULL: there is none. */
 const struct preset *preset_like(enum mxfp_format weights, const char *activations, bool fuse);

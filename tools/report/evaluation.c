@@ -12,7 +12,9 @@
 #include "model/meaning.h"
 #include "report/report.h"
 
-enum { NAMED_MAX = 4 }; /* layers that a sentence names */
+enum { NAMED_MAX = 4, TRIES_TEXT = 256 }; /* layers that a sentence names */
+
+#define TRIES_USUAL "w4a8,nvfp4,mxfp6-e2m3/mxfp8-e4m3,mxfp8"
 
 /* Way i of those that are compared by sums; NULL after the last. */
 static const struct trial *summed_way(const struct report_evaluation *e, size_t i)
@@ -53,11 +55,35 @@ static size_t count_sums(const struct report_evaluation *e)
 	return 2 * n;
 }
 
+/* Ways that are worth a look, of four, six and eight bits; of a target with another layout, all that it loads in that. */
+static const char *usual_tries(enum target target, char text[TRIES_TEXT])
+{
+	const struct layout *layout = target_layout(target);
+	size_t used = 0;
+
+	if (layout == layouts[0])
+		return TRIES_USUAL;
+	for (size_t i = 0; i < layout->n_forms; i++) {
+		const enum mxfp_format format = layout->forms[i].format;
+		const bool has_recipe = mxfp_format_get_info(format)->tensor_scale;
+
+		if (target_loads(target, format, OPTION_FORMAT_NONE) == layout)
+			used += (size_t)snprintf(text + used, TRIES_TEXT - used, "%s%s%s%s/none", used > 0 ? "," : "",
+			                         mxfp_format_get_info(format)->name, has_recipe ? ":" : "",
+			                         has_recipe ? mxfp_option_name(MXFP_OPTION_RECIPE, (int)layout->recipe) : "");
+	}
+	return text;
+}
+
 int report_evaluation_open(struct report_evaluation *e, const char *path, struct error *error)
 {
+	char usual[TRIES_TEXT];
 	int code = EXIT_OK;
 
-	if (e->tries != NULL)
+	if (e->tries_usual)
+		code = trial_parse(e->trials, &e->n_trials, sizeof e->trials / sizeof e->trials[0], usual_tries(e->target, usual), &e->options,
+		                   error);
+	else if (e->tries != NULL)
 		code = trial_parse(e->trials, &e->n_trials, sizeof e->trials / sizeof e->trials[0], e->tries, &e->options, error);
 	if (code == EXIT_OK)
 		code = meaning_open(&e->model, path, MEANING_DECODES, error);
@@ -93,7 +119,8 @@ static int make_trial(struct report_evaluation *e, const struct report *report, 
 	const struct input_source *input = &report->options->input;
 	struct trial_options options = e->options;
 
-	options.activations = mxfp_format_get_info(input->variant.format)->name;
+	options.activations = target_takes_activations(e->target) || report->options->against != NULL
+	                    ? mxfp_format_get_info(input->variant.format)->name : RECIPE_NONE;
 	options.weights = report->options->against != NULL ? OPTION_FORMAT_NONE : variant->format;
 	options.has_rule = options.has_nvfp4_recipe = true;
 	options.fuse = variant_has_recipe(variant);
@@ -237,14 +264,15 @@ static void print_layers(FILE *file, const struct evaluation *e)
 }
 
 /* Whether that is fine, of a way that is not broken. */
-static void print_judgement(FILE *file, const struct score_summary *s)
+static void print_judgement(FILE *file, const struct score_summary *s, const struct evaluation *e)
 {
 	const enum judgement judgement = judge(s);
+	char words[JUDGE_WORDS];
 
 	if (judgement == JUDGE_FINE)
 		fputs(", which is fine", file);
 	else if (judgement == JUDGE_OPEN)
-		fputs("; whether that is fine takes more tokens to tell", file);
+		fprintf(file, "; whether that is fine %s", judge_words(s, e, words));
 	else if (s->ratio.mean - 2 * s->ratio.error > log1p(JUDGE_PERPLEXITY))
 		fputs(", which is too much", file);
 	else
@@ -252,25 +280,111 @@ static void print_judgement(FILE *file, const struct score_summary *s)
 	putc('.', file);
 }
 
+/* Whether all formats of a recipe are loaded in the default layout with its activations. */
+static bool loads_recipe(enum target target, const struct trial *trial)
+{
+	const struct recipe *recipe = &trial->recipe;
+	bool loads = target_loads(target, trial->settings.choice.format, trial->activations) == layouts[0];
+
+	for (size_t i = 0; i < recipe->n_rules && target != TARGET_ANY; i++)
+		if (!recipe->rules[i].keep && recipe->rules[i].change.has_format)
+			loads &= target_loads(target, recipe->rules[i].change.choice.format, trial->activations) == layouts[0];
+	return loads || target == TARGET_ANY;
+}
+
+const struct layout *report_evaluation_layout(const struct report_evaluation *e, size_t result)
+{
+	const struct trial *trial = e->ways[result];
+	const struct quantize_choice *choice = &trial->settings.choice;
+
+	if (!trial->quantizes)
+		return NULL;
+	if (trial->recipe.path != NULL)
+		return trial->settings.activations == trial->activations && loads_recipe(e->target, trial) ? layouts[0] : NULL;
+	const struct layout *layout = target_loads(e->target, choice->format, trial->activations);
+	if (layout == NULL || choice->sparsity.m != 0)
+		return layout == layouts[0] ? layout : NULL;
+	if (mxfp_format_get_info(choice->format)->tensor_scale && !layout_holds_recipe(layout, (enum mxfp_recipe)choice->recipe))
+		return NULL;
+	return layout;
+}
+
+/* The results that the target loads, the best first; of TARGET_ANY, and of a model that is quantized already, all. */
+static size_t rank_loaded(size_t order[EVALUATE_TRIALS], const struct report_evaluation *e)
+{
+	size_t all[EVALUATE_TRIALS], n = 0;
+	const size_t n_all = judge_rank(all, &e->evaluation);
+
+	for (size_t i = 0; i < n_all; i++)
+		if (e->target == TARGET_ANY || !e->ways[all[i]]->quantizes || report_evaluation_layout(e, all[i]) != NULL)
+			order[n++] = all[i];
+	return n;
+}
+
+bool report_evaluation_best(size_t *best, const struct report_evaluation *e)
+{
+	size_t order[EVALUATE_TRIALS], i = 0;
+	const size_t n = judge_rank(order, &e->evaluation);
+
+	while (i < n && report_evaluation_layout(e, order[i]) == NULL)
+		i++;
+	if (i == n || judge(&e->evaluation.results[order[i]].summary) == JUDGE_BROKEN)
+		return false;
+	*best = order[i];
+	return true;
+}
+
 /* What is best of several ways. */
 static void print_best(FILE *file, const struct report_evaluation *e)
 {
 	size_t order[EVALUATE_TRIALS];
-	const size_t n = judge_rank(order, &e->evaluation);
+	const size_t n = rank_loaded(order, e);
 	const struct evaluate_result *best = &e->evaluation.results[order[0]];
-	const enum judgement judgement = judge(&best->summary);
+	const char *program = e->target != TARGET_ANY ? target_program(e->target) : NULL;
 
-	if (n < 2 || judgement == JUDGE_BROKEN)
+	if (n < 1 || e->evaluation.n_results < 3 || judge(&best->summary) == JUDGE_BROKEN)
 		return;
+	const char *loads = program != NULL ? " that " : "", *does = program != NULL ? " loads" : "";
+	program = program != NULL ? program : "";
+	const enum judgement judgement = judge(&best->summary);
+	fprintf(file, " Of %zu way%s tried%s%s%s, ", n, n == 1 ? "" : "s", loads, program, does);
 	if (judgement == JUDGE_FINE)
-		fprintf(file, " The smallest of %zu ways tried that is fine is %s, %.2f bits a weight of the whole model: ", n, best->name,
-		        evaluate_bits(best));
-	else if (judgement == JUDGE_OPEN)
-		fprintf(file, " None of %zu ways tried is surely fine; %s costs least: ", n, best->name);
+		fprintf(file, "the smallest that is fine is %s, %.2f bits a weight of the whole model.", best->name, evaluate_bits(best));
 	else
-		fprintf(file, " None of %zu ways tried is fine; %s costs least: ", n, best->name);
-	judge_print(file, &best->summary);
-	putc('.', file);
+		fprintf(file, "none is %sfine; %s costs least.", judgement == JUDGE_OPEN ? "surely " : "", best->name);
+}
+
+size_t report_evaluation_cells(const struct report_evaluation *e, size_t result, char cells[REPORT_TRIED_COLUMNS][REPORT_TRIED_TEXT])
+{
+	static const char *const headings[] = {"way", "bits/weight", "perplexity", "+-", "mean KLD", "+-", "fine?"};
+	const size_t n = sizeof headings / sizeof headings[0];
+	const struct evaluate_result *r = &e->evaluation.results[result];
+	const struct score_summary *s = &r->summary;
+	char words[JUDGE_WORDS];
+
+	for (size_t i = 0; i < n && result == 0; i++)
+		snprintf(cells[i], REPORT_TRIED_TEXT, "%s", headings[i]);
+	if (result > 0) {
+		snprintf(cells[0], REPORT_TRIED_TEXT, "%s", r->name);
+		snprintf(cells[1], REPORT_TRIED_TEXT, "%.2f", evaluate_bits(r));
+		snprintf(cells[2], REPORT_TRIED_TEXT, "%+.2f %%", 100 * (s->perplexity.mean / s->base_perplexity.mean - 1));
+		snprintf(cells[3], REPORT_TRIED_TEXT, "%.2f", 100 * s->ratio.error);
+		snprintf(cells[4], REPORT_TRIED_TEXT, "%.4f", s->divergence.mean);
+		snprintf(cells[5], REPORT_TRIED_TEXT, "%.4f", s->divergence.error);
+		snprintf(cells[6], REPORT_TRIED_TEXT, "%s", judge_words(s, &e->evaluation, words));
+	}
+	if (e->target == TARGET_ANY)
+		return n;
+	const struct trial *way = result > 0 ? e->ways[result] : NULL;
+	const char *as = way != NULL && way->quantizes && way->recipe.path == NULL
+	               ? target_as(e->target, way->settings.choice.format, way->activations) : NULL;
+	if (result == 0)
+		snprintf(cells[n], REPORT_TRIED_TEXT, "in %s", target_program(e->target));
+	else if (!way->quantizes)
+		snprintf(cells[n], REPORT_TRIED_TEXT, "%s", "");
+	else
+		snprintf(cells[n], REPORT_TRIED_TEXT, "%s", report_evaluation_layout(e, result) == NULL ? "not loaded" : as != NULL ? as : "loaded");
+	return n + 1;
 }
 
 void report_evaluation_sentence(FILE *file, const struct report_evaluation *e)
@@ -284,16 +398,28 @@ void report_evaluation_sentence(FILE *file, const struct report_evaluation *e)
 	} else if (fabs(s->ratio.mean) <= 2 * s->ratio.error) {
 		fprintf(file, "%s costs this model no perplexity that %zu predictions show: %+.2f %%, with an error of %.2f", r->name,
 		        e->evaluation.n_predictions, cost, 100 * s->ratio.error);
-		print_judgement(file, s);
+		print_judgement(file, s, &e->evaluation);
 	} else {
 		if (cost < 0)
 			fprintf(file, "%s takes %.3g %% off the perplexity of this model", r->name, -cost);
 		else
 			fprintf(file, "%s costs this model %.3g %% perplexity", r->name, cost);
 		print_layers(file, &e->evaluation);
-		print_judgement(file, s);
+		print_judgement(file, s, &e->evaluation);
 	}
 	print_best(file, e);
+}
+
+/* Names what is not recommended. */
+static void print_left_out(FILE *file, const struct report_evaluation *e)
+{
+	size_t n = 0;
+
+	for (size_t i = 1; i < e->evaluation.n_results && e->target != TARGET_ANY; i++)
+		if (e->ways[i]->quantizes && report_evaluation_layout(e, i) == NULL)
+			fprintf(file, "%s%s", n++ == 0 ? "Left out of what is recommended: " : ", ", e->evaluation.results[i].name);
+	if (n > 0)
+		fprintf(file, ", which %s does not load (--for %s).\n", target_program(e->target), target_name(e->target));
 }
 
 void report_evaluation_details(FILE *file, const struct report_evaluation *e)
@@ -307,14 +433,10 @@ void report_evaluation_details(FILE *file, const struct report_evaluation *e)
 	if (find_parts(&e->evaluation, false, &kinds) > 1 && kinds->result.summary.divergence.mean > 0)
 		fprintf(file, ", and of the kinds of weights %s cost%s most", kinds->name,
 		        kinds->name[strlen(kinds->name) - 1] == 's' ? "" : "s");
-	fputs(". Fine is " JUDGE_TEXT ". ", file);
-	if (e->evaluation.n_results > 2) {
-		fputs("Tried, the best first: ", file);
-		judge_print_ranks(file, &e->evaluation);
-		fputs(". ", file);
-	}
+	fputs(".\nFine is " JUDGE_TEXT ".\n", file);
+	print_left_out(file, e);
 	if (e->chosen.in == NULL && e->trial.quantizes)
-		fputs("Not tried: weights that mxfp calibrate chooses on a text, as --calibrate FILE does with another text. ", file);
+		fputs("Not tried: weights that mxfp calibrate chooses on a text, as --calibrate FILE does with another text.\n", file);
 }
 
 void report_evaluation_close(struct report_evaluation *e)

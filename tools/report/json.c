@@ -178,6 +178,20 @@ static json_t *text_or_null(const char *text)
 	return text != NULL ? facts_text(text) : json_null();
 }
 
+/* Which is best of the ways that were tried, and whether the target loads it. */
+static json_t *predictions_json(const struct report_evaluation *e)
+{
+	json_t *facts = judge_facts(&e->evaluation), *rank;
+	size_t i;
+
+	json_array_foreach(json_object_get(facts, "ranks"), i, rank) {
+		const size_t run = (size_t)json_integer_value(json_object_get(rank, "run"));
+
+		json_object_set_new(rank, "loaded", e->ways[run]->quantizes ? json_boolean(report_evaluation_layout(e, run) != NULL) : json_null());
+	}
+	return facts;
+}
+
 static json_t *verdict_json(const struct report *report)
 {
 	static const char *const answers[] = {[REPORT_UNKNOWN] = "unknown", [REPORT_FINE] = "fine",
@@ -193,7 +207,8 @@ static json_t *verdict_json(const struct report *report)
 	                 facts_number(verdict->share_more), "losing_more_promoted", count(verdict->n_more_promoted), "promoted",
 	                 count(verdict->n_promoted), "promoted_bits_per_weight", facts_number(verdict->bits),
 	                 "promoted_bits_more", facts_number(verdict->bits_more));
-	return report->evaluation != NULL ? facts_set(facts, "predictions", judge_facts(&report->evaluation->evaluation)) : facts;
+	facts = facts_set(facts, "for", facts_text(target_name(report->target)));
+	return report->evaluation != NULL ? facts_set(facts, "predictions", predictions_json(report->evaluation)) : facts;
 }
 
 /* What comes before the layers. */

@@ -10,6 +10,7 @@
 
 #include "analyse/product.h"
 #include "base/printable.h"
+#include "eval/judge.h"
 #include "model/decoded.h"
 #include "report/evaluation.h"
 #include "report/report.h"
@@ -290,24 +291,50 @@ static int print_details(const struct report *report, FILE *file, struct error *
 
 enum { WORST_MAX = 10 };
 
-/* What one reads first. */
-static void print_verdict(const struct report *report, FILE *file)
+/* The ways that were tried, the best first. */
+static int print_tried(const struct report *report, FILE *file, struct error *error)
 {
-	const struct report_verdict *verdict = &report->verdict;
+	const struct report_evaluation *e = report->evaluation;
+	char cells[REPORT_TRIED_COLUMNS][REPORT_TRIED_TEXT];
+	size_t order[EVALUATE_TRIALS];
+	const size_t n = judge_rank(order, &e->evaluation), n_columns = report_evaluation_cells(e, 0, cells);
+	struct table table = {.n_columns = n_columns, .n_left = 1};
 
-	fprintf(file, "**%s**\n\n", verdict->sentence);
-	if (verdict->details != NULL)
-		fprintf(file, "%s\n\n", verdict->details);
-	if (verdict->command != NULL)
-		fprintf(file, "    %s\n\n", verdict->command);
+	for (size_t row = 0; row <= n; row++) {
+		report_evaluation_cells(e, row == 0 ? 0 : order[row - 1], cells);
+		for (size_t i = 0; i < n_columns; i++)
+			table_cell(&table, "%s", cells[i]);
+	}
+	return table_print(&table, file, error);
 }
 
-static void print_title(const struct report *report, FILE *file)
+/* What one reads first. */
+static int print_verdict(const struct report *report, FILE *file, struct error *error)
+{
+	const struct report_verdict *verdict = &report->verdict;
+	int code = EXIT_OK;
+
+	fprintf(file, "**%s**\n\n", verdict->sentence);
+	if (report->evaluation != NULL)
+		code = print_tried(report, file, error);
+	for (const char *line = verdict->details; line != NULL && *line != '\0'; line += strspn(line, "\n")) {
+		const size_t n = strcspn(line, "\n");
+
+		fprintf(file, "- %.*s\n", (int)n, line);
+		line += n;
+	}
+	fputs(verdict->details != NULL ? "\n" : "", file);
+	if (verdict->command != NULL)
+		fprintf(file, "    %s\n\n", verdict->command);
+	return code;
+}
+
+static int print_title(const struct report *report, FILE *file, struct error *error)
 {
 	fputs("# Quantization error of ", file);
 	print_printable(file, report->model->path);
 	fputs("\n\n", file);
-	print_verdict(report, file);
+	return print_verdict(report, file, error);
 }
 
 /* The model run on tokens. */
@@ -526,10 +553,9 @@ static int print_layers(const struct report *report, FILE *file, bool full, stru
 
 int report_markdown(const struct report *report, FILE *file, bool full, struct error *error)
 {
-	int code = EXIT_OK;
+	int code = print_title(report, file, error);
 
-	print_title(report, file);
-	if (report->evaluation != NULL)
+	if (code == EXIT_OK && report->evaluation != NULL)
 		code = print_evaluation(report, file, error);
 	if (code != EXIT_OK)
 		return code;

@@ -14,6 +14,7 @@
 #include "model/model.h"
 #include "model/quantized.h"
 #include "model/select.h"
+#include "model/target.h"
 
 /* A tensor that is not measured. */
 struct report_left_out {
@@ -88,7 +89,8 @@ struct report_verdict {
 	double share_left;     /* share of the weights that lose more and are not in the larger format */
 	double bits, bits_more; /* a weight with promotion; how many more than without */
 	bool activations_lose; /* more than normal ones would */
-	const char *sentence, *details;
+	const char *sentence;
+	const char *details;   /* lines */
 	const char *command;   /* to be run next, or NULL */
 };
 
@@ -109,6 +111,7 @@ struct report {
 	struct input_stats inputs[N_ACTIVATION_KINDS];
 	const struct select *select;
 	bool pad_tail;
+	enum target target;      /* what is recommended is for */
 	struct report_verdict verdict;
 	const struct report_evaluation *evaluation; /* evaluation.h; NULL: the model is not run */
 	struct arena arena;      /* tensors that are turned, and texts of the verdict */

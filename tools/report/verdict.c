@@ -25,6 +25,7 @@
 #include "base/word.h"
 #include "eval/judge.h"
 #include "io/file_gguf.h"
+#include "model/allow.h"
 #include "model/fused.h"
 #include "model/layout.h"
 #include "quantize/preset.h"
@@ -218,6 +219,12 @@ static unsigned element_bits(enum mxfp_format format)
 	return mxfp_format_get_info(mxfp_format_get_info(format)->element)->bits;
 }
 
+/* Whether activations are to stay: as those of the report lose too much, or the target takes none quantized. */
+static bool keeps_activations(const struct report *report)
+{
+	return report->verdict.activations_lose || (report->options->against == NULL && !target_takes_activations(report->target));
+}
+
 /* "W4A8" for weights and activations in MX formats, W4A16 if activations should stay; else the format of the weights. */
 static void print_way(FILE *file, const struct report *report, const struct variant *variant)
 {
@@ -228,7 +235,7 @@ static void print_way(FILE *file, const struct report *report, const struct vari
 	else if (variant->format == MXFP_FORMAT_NVFP4 || !variant_is_quantized(variant))
 		print_format(file, variant->format);
 	else
-		fprintf(file, "W%uA%u", element_bits(variant->format), report->verdict.activations_lose ? 16 : element_bits(x));
+		fprintf(file, "W%uA%u", element_bits(variant->format), keeps_activations(report) ? 16 : element_bits(x));
 }
 
 const char *report_way(char text[REPORT_CELL], const struct report *report, const struct variant *variant)
@@ -354,14 +361,13 @@ static void print_sentence(FILE *file, const struct report *report)
 		return;
 	}
 	if (verdict->answer == REPORT_FINE) {
-		fputs(" suits the weights: ", file);
 		if (n > 2)
-			fprintf(file, "all %zu layers lose what ", n);
+			fprintf(file, ": the weights of all %zu layers lose what ", n);
 		else
-			fputs(n == 1 ? "its one layer loses what " : "both layers lose what ", file);
+			fputs(n == 1 ? ": the weights of its one layer lose what " : ": the weights of both layers lose what ", file);
 		print_yardstick(file, report);
 	} else if (verdict->answer == REPORT_MOSTLY) {
-		fprintf(file, " suits the weights of %zu of %zu layers, which lose what ", n - more, n);
+		fprintf(file, ": the weights of %zu of %zu layers lose what ", n - more, n);
 		print_yardstick(file, report);
 		fprintf(file, "; %zu lose%s more", more, more == 1 ? "s" : "");
 		print_cost(file, report);
@@ -408,7 +414,9 @@ static void print_worst(FILE *file, const struct report *report)
 		double under = report_layer_gaussian(report, layer, v) - layer->sqnr[v];
 
 		if (layer->zeroed[v]) {
-			fprintf(file, "More than half of the weights of %s become zero, beside larger ones. ", layer->tensor->name);
+			fputs("More than half of the weights of ", file);
+			print_printable(file, layer->tensor->name);
+			fputs(" become zero, beside larger ones.\n", file);
 			return;
 		}
 		if (worst == NULL || under > most) {
@@ -416,10 +424,14 @@ static void print_worst(FILE *file, const struct report *report)
 			most = under;
 		}
 	}
-	fprintf(file, "The worst is %s with %.1f dB, %.1f under that. ", worst->tensor->name, worst->sqnr[v], most);
+	fputs("The worst is ", file);
+	print_printable(file, worst->tensor->name);
+	fprintf(file, " with %.1f dB, %.1f under that.\n", worst->sqnr[v], most);
 }
 
-/* What is said first: what the format costs the model, if that was run, else what it costs the weights. */
+enum { SMALL_MODEL = 1000000000 }; /* weights, below which a model loses far more to the same errors */
+
+/* What is said first: what the format costs the model, if that was run, else what it costs the weights, which is no verdict on that. */
 static void print_headline(FILE *file, const struct report *report)
 {
 	const struct report_verdict *verdict = &report->verdict;
@@ -430,41 +442,65 @@ static void print_headline(FILE *file, const struct report *report)
 	}
 	print_sentence(file, report);
 	if (report->n_layers > 0 && verdict->n_non_finite == 0 && verdict->n_broken == 0)
-		fputs(" What the model loses is unknown until it runs on a text: --eval FILE.", file);
+		fputs(" Errors of weights say nothing about what the model loses: --eval TEXT measures that.", file);
 }
 
-/* Whether mxfp quantize writes what a trial ran: its default layout must tell loaders of the activations. */
-static bool is_offered(const struct trial *trial)
-{
-	return trial->quantizes && trial->settings.activations == trial->activations;
-}
-
-/* Finds the best of the ways that were tried and can be written. */
-static bool find_best(size_t *best, const struct report_evaluation *e)
-{
-	size_t order[EVALUATE_TRIALS], i = 0;
-	const size_t n = judge_rank(order, &e->evaluation);
-
-	while (i < n && !is_offered(e->ways[order[i]]))
-		i++;
-	if (i == n || judge(&e->evaluation.results[order[i]].summary) == JUDGE_BROKEN)
-		return false;
-	*best = order[i];
-	return true;
-}
-
-/* What loaders of the default layout make of it. */
+/* What loaders of the default layout make of what is recommended for any of them. */
 static void print_caution(FILE *file, const struct report_evaluation *e)
 {
 	size_t best;
 	bool misread;
 
-	if (!find_best(&best, e) || e->ways[best]->recipe.path != NULL)
+	if (e->target != TARGET_ANY || !report_evaluation_best(&best, e) || e->ways[best]->recipe.path != NULL)
 		return;
 	const enum mxfp_format format = e->ways[best]->settings.choice.format;
 	const char *caution = layout_caution(layouts[0], format, &misread);
 	if (caution != NULL)
-		fprintf(file, "Of %s in layout %s: %s. ", mxfp_format_get_info(format)->name, layouts[0]->name, caution);
+		fprintf(file, "Of %s in layout %s: %s.\n", mxfp_format_get_info(format)->name, layouts[0]->name, caution);
+}
+
+/* What is known of a model that was not run. */
+static void print_unknown(FILE *file, const struct report *report)
+{
+	const struct report_whole whole = report_whole(report, report->verdict.variant);
+
+	if (report->evaluation != NULL || report->verdict.n_non_finite > 0 || report->verdict.n_broken > 0)
+		return;
+	if (whole.elements < SMALL_MODEL)
+		fprintf(file, "This model is small, %.3g %s weights: small models lose far more to the same errors than large ones.\n",
+		        (double)whole.elements / (whole.elements < 1000000 ? 1e3 : 1e6), whole.elements < 1000000 ? "thousand" : "million");
+}
+
+/* The activations that config.json says beside weights of a format: those of the report if the target loads these, else none. */
+static enum mxfp_format activations_for(const struct report *report, enum mxfp_format weights)
+{
+	const enum mxfp_format x = report->options->input.variant.format;
+	const bool none = mxfp_format_get_info(weights)->tensor_scale || keeps_activations(report);
+
+	return !none && target_loads(report->target, weights, x) != NULL ? x : OPTION_FORMAT_NONE;
+}
+
+/* The layout to propose for the variant of the verdict: that of gpt-oss where it is to be, if the target loads it, else the one in
+   which the target loads such weights and activations; NULL: it loads none. */
+static const struct layout *layout_for(const struct report *report)
+{
+	const enum mxfp_format weights = report->totals[report->verdict.variant].variant.format;
+	const struct layout *of_model = proposed(report)->layout;
+
+	if (of_model == &layout_gpt_oss && target_loads_in(report->target, of_model, weights, OPTION_FORMAT_NONE))
+		return of_model;
+	return target_loads(report->target, weights, activations_for(report, weights));
+}
+
+/* What the target does not load, and no command is for. */
+static void print_not_loaded(FILE *file, const struct report *report)
+{
+	const struct variant *variant = &report->totals[report->verdict.variant].variant;
+
+	if (report->evaluation == NULL && variant_is_quantized(variant) && !variant->mixed && report->target != TARGET_ANY &&
+	    report->options->against == NULL && layout_for(report) == NULL)
+		fprintf(file, "Left out of what is recommended: %s, which %s does not load (--for %s).\n",
+		        mxfp_format_get_info(variant->format)->name, target_program(report->target), target_name(report->target));
 }
 
 static void print_details(FILE *file, const struct report *report)
@@ -480,29 +516,30 @@ static void print_details(FILE *file, const struct report *report)
 		print_caution(file, report->evaluation);
 		fputs("By the errors of weights: ", file);
 		print_sentence(file, report);
-		putc(' ', file);
+		putc('\n', file);
 	}
 	if (report->n_layers == 0)
 		return;
+	print_unknown(file, report);
 	if (verdict->n_more > 0)
 		print_worst(file, report);
 	if (report->totals[verdict->variant].errors.stats.excluded > 0)
-		fprintf(file, "Weights that are NaN or Inf, or share a block with one: %" PRIu64 ". ",
+		fprintf(file, "Weights that are NaN or Inf, or share a block with one: %" PRIu64 ".\n",
 		        report->totals[verdict->variant].errors.stats.excluded);
 	if (!variant->mixed && variant_is_quantized(variant)) {
 		print_format(file, variant->format);
 		fprintf(file, " by %s for weights", variant_choice(variant));
-		if (cost < COST_MAX) {
+		if (cost < COST_MAX && !keeps_activations(report)) {
 			fputs(", and ", file);
 			print_format(file, report->options->input.variant.format);
 			fprintf(file, " for activations, which take %.1f dB more off the products", fmax(cost, 0));
 		}
-		fputs(". ", file);
+		fputs(".\n", file);
 	}
 	if (report->options->input.file != NULL && report->n_covered < report->n_layers)
-		fprintf(file, "Activations are those of %zu of %zu layers. ", report->n_covered, report->n_layers);
+		fprintf(file, "Activations are those of %zu of %zu layers.\n", report->n_covered, report->n_layers);
 	if (refused->n > 0) {
-		fprintf(file, "Of these layers %zu stay%s as they are: %s (layout %s).", refused->n, refused->n == 1 ? "s" : "",
+		fprintf(file, "Of these layers %zu stay%s as they are: %s (layout %s).\n", refused->n, refused->n == 1 ? "s" : "",
 		        refused->reason, refused->layout->name);
 		return;
 	}
@@ -518,7 +555,8 @@ static void print_details(FILE *file, const struct report *report)
 		print_bytes(file, bytes);
 		fprintf(file, ", %.2f bits", bits_of(bytes, whole.elements));
 	}
-	putc('.', file);
+	fputs(".\n", file);
+	print_not_loaded(file, report);
 }
 
 static void print_selection(FILE *file, const struct select *select)
@@ -526,10 +564,25 @@ static void print_selection(FILE *file, const struct select *select)
 	const struct string_list *lists[] = {&select->include, &select->ignore};
 
 	for (size_t k = 0; k < 2; k++)
-		for (size_t i = 0; i < lists[k]->n; i++) {
-			fputs(k == 0 ? " --include " : " --ignore ", file);
-			word_print(file, lists[k]->items[i]);
-		}
+		for (size_t i = 0; i < lists[k]->n; i++)
+			word_print_option(file, k == 0 ? "include" : "ignore", lists[k]->items[i]);
+	allow_print(file);
+}
+
+/* The output of mxfp quantize: a directory or a GGUF file; one that llama.cpp is to load is made of the directory afterwards. */
+static void print_output(FILE *file, const struct report *report, const struct layout *layout)
+{
+	const bool gguf = suffix_stem(report->model->path, ".gguf") != 0;
+
+	fputs(gguf ? " -o OUT.gguf" : " -o OUT", file);
+	if (layout != layouts[0] && layout->file_format != &file_gguf)
+		fprintf(file, " --layout %s", layout->name);
+}
+
+static void print_conversion(FILE *file, const struct report *report, const struct layout *layout)
+{
+	if (layout->file_format == &file_gguf && suffix_stem(report->model->path, ".gguf") == 0)
+		fputs(" && mxfp convert OUT -o OUT.gguf", file);
 }
 
 /* The command that makes the variant, mixed as the verdict says. */
@@ -537,26 +590,27 @@ static void print_quantize(FILE *file, const struct report *report)
 {
 	const struct report_verdict *verdict = &report->verdict;
 	const struct variant *variant = &report->totals[verdict->variant].variant;
-	const struct mxfp_format_info *x = mxfp_format_get_info(report->options->input.variant.format);
-	const char *path = report->model->path;
+	const struct layout *layout = layout_for(report);
+	const enum mxfp_format x = activations_for(report, variant->format);
+	const bool usual = layout == layouts[0];
 
 	fputs("mxfp quantize ", file);
-	word_print(file, path);
-	fputs(suffix_stem(path, ".gguf") != 0 ? " -o OUT.gguf" : " -o OUT", file);
-	if (proposed(report)->layout == &layout_gpt_oss)
-		fputs(" --layout gpt-oss", file);
+	word_print_path(file, report->model->path);
+	print_output(file, report, layout);
+	if (layout == &layout_gpt_oss)
+		;
 	else if (verdict->n_promoted > 0)
 		fprintf(file, " --preset w4a8-mixed --bits %g", ceil(verdict->bits * 1000 - 1e-6) / 1000);
-	else if (variant->format == MXFP_FORMAT_MXFP4)
+	else if (variant->format == MXFP_FORMAT_MXFP4 && usual)
 		fputs(" --preset w4a8", file);
-	else if (variant->format == MXFP_FORMAT_NVFP4)
+	else if (variant->format == MXFP_FORMAT_NVFP4 && usual)
 		fputs(" --preset nvfp4", file);
 	else
 		fprintf(file, " --weights %s", mxfp_format_get_info(variant->format)->name);
-	if (variant->format != MXFP_FORMAT_NVFP4 && verdict->activations_lose)
+	if (variant->format != MXFP_FORMAT_NVFP4 && x == OPTION_FORMAT_NONE && layout != &layout_gpt_oss)
 		fputs(" --activations none", file);
-	else if (variant->format != MXFP_FORMAT_NVFP4 && x->format != MXFP_FORMAT_MXFP8_E4M3)
-		fprintf(file, " --activations %s", x->name);
+	else if (variant->format != MXFP_FORMAT_NVFP4 && x != OPTION_FORMAT_NONE && x != MXFP_FORMAT_MXFP8_E4M3)
+		fprintf(file, " --activations %s", mxfp_format_get_info(x)->name);
 	if (variant->format != MXFP_FORMAT_NVFP4 && variant->rule != MXFP_RULE_MSE)
 		fprintf(file, " --rule %s", variant_choice(variant));
 	if (report->options->round != MXFP_ROUND_RNE)
@@ -564,10 +618,11 @@ static void print_quantize(FILE *file, const struct report *report)
 	if (report->pad_tail)
 		fputs(" --pad-tail", file);
 	print_selection(file, report->select);
+	print_conversion(file, report, layout);
 }
 
 /* What has mxfp quantize, or mxfp calibrate, do what a trial did. */
-static void print_trial(FILE *file, const struct report *report, const struct trial *trial)
+static void print_trial(FILE *file, const struct report *report, const struct trial *trial, const struct layout *layout)
 {
 	const struct quantize_choice *choice = &trial->settings.choice;
 	const bool has_recipe = mxfp_format_get_info(choice->format)->tensor_scale;
@@ -577,8 +632,8 @@ static void print_trial(FILE *file, const struct report *report, const struct tr
 
 	if (trial->recipe.path != NULL) {
 		fputs(" --recipe ", file);
-		word_print(file, trial->recipe.path);
-	} else if ((preset = preset_like(choice->format, activations, trial->settings.fuse)) != NULL) {
+		word_print_path(file, trial->recipe.path);
+	} else if (layout == layouts[0] && (preset = preset_like(choice->format, activations, trial->settings.fuse)) != NULL) {
 		fprintf(file, " --preset %s", preset->name);
 	} else {
 		fprintf(file, " --weights %s --activations %s%s", mxfp_format_get_info(choice->format)->name, activations,
@@ -586,7 +641,7 @@ static void print_trial(FILE *file, const struct report *report, const struct tr
 	}
 	if (trial->recipe.path == NULL && !has_recipe && choice->rule != MXFP_RULE_MSE)
 		fprintf(file, " --rule %s", mxfp_option_name(MXFP_OPTION_RULE, choice->rule));
-	if (trial->recipe.path == NULL && has_recipe && choice->recipe != (int)layouts[0]->recipe)
+	if (trial->recipe.path == NULL && has_recipe && choice->recipe != (int)layout->recipe)
 		fprintf(file, " --nvfp4-recipe %s", mxfp_option_name(MXFP_OPTION_RECIPE, choice->recipe));
 	if (x != OPTION_FORMAT_NONE && !mxfp_format_get_info(x)->tensor_scale && trial->activation_rule != MXFP_RULE_RCEIL)
 		fprintf(file, " --activation-rule %s", mxfp_option_name(MXFP_OPTION_RULE, trial->activation_rule));
@@ -599,43 +654,46 @@ static void print_trial(FILE *file, const struct report *report, const struct tr
 static void print_best(FILE *file, const struct report *report)
 {
 	const struct report_evaluation *e = report->evaluation;
-	const char *path = report->model->path;
 	size_t best;
 
-	if (!find_best(&best, e))
+	if (!report_evaluation_best(&best, e))
 		return;
+	const struct layout *layout = report_evaluation_layout(e, best);
+	/* What it is quantized in before it is converted. */
+	const struct layout *first = layout->file_format == &file_gguf && suffix_stem(report->model->path, ".gguf") == 0 ? layouts[0] : layout;
 	const bool calibrated = e->calibrated[best];
 	if (calibrated) {
 		chosen_print(file, &e->chosen);
-		print_trial(file, report, e->ways[best]);
+		print_trial(file, report, e->ways[best], first);
 		fputs(" && ", file);
 	}
 	fputs("mxfp quantize ", file);
 	if (calibrated)
 		fputs("CALIBRATED", file);
 	else
-		word_print(file, path);
-	fputs(suffix_stem(path, ".gguf") != 0 && !calibrated ? " -o OUT.gguf" : " -o OUT", file);
-	print_trial(file, report, e->ways[best]);
+		word_print_path(file, report->model->path);
+	print_output(file, report, layout);
+	print_trial(file, report, e->ways[best], first);
 	if (report->options->round != MXFP_ROUND_RNE)
 		fprintf(file, " --round %s", mxfp_option_name(MXFP_OPTION_ROUND, (int)report->options->round));
+	print_conversion(file, report, layout);
 }
 
 /* Whether `mxfp quantize` takes what was measured, in the layout that is proposed. */
 static bool is_runnable(const struct report *report)
 {
 	const struct variant *variant = &report->totals[report->verdict.variant].variant;
-	const enum mxfp_format x = report->options->input.variant.format;
 	const struct report_refused *refused = proposed(report);
-	const struct layout_form *form = refused->layout != NULL ? layout_form(refused->layout, variant->format, false) : NULL;
+	const struct layout *layout = layout_for(report);
 
-	if (form == NULL || refused->n == report->n_layers)
+	if (layout == NULL || refused->n == report->n_layers)
+		return false;
+	if (layout->file_format == &file_gguf && suffix_stem(report->model->path, ".gguf") == 0 && report->model->directory == NULL)
 		return false;
 	/* The preset has the recipe of the layout, which for a tensor scale that divides is that of te that multiplies. */
 	if (variant->format == MXFP_FORMAT_NVFP4)
-		return refused->layout->file_format != &file_gguf &&
-		       (variant->recipe == MXFP_RECIPE_TE || variant->recipe == refused->layout->recipe);
-	return refused->layout != layouts[0] || report->verdict.activations_lose || (form->activations >> x & 1) != 0;
+		return layout->file_format != &file_gguf && (variant->recipe == MXFP_RECIPE_TE || variant->recipe == layout->recipe);
+	return true;
 }
 
 /* What was quantized already and is fine needs no command. */
@@ -649,7 +707,7 @@ static void print_command(FILE *file, const struct report *report)
 
 	if (verdict->n_non_finite > 0) {
 		fputs("mxfp lint ", file);
-		word_print(file, report->model->path);
+		word_print_path(file, report->model->path);
 		return;
 	}
 	if (report->evaluation != NULL && !against) {
@@ -660,13 +718,32 @@ static void print_command(FILE *file, const struct report *report)
 		return;
 	if (fine && !is_runnable(report))
 		return;
-	if (fine || (few_left && variant->format == MXFP_FORMAT_MXFP4 && !variant->mixed && !variant->as_written)) {
+	if (fine || (few_left && variant->format == MXFP_FORMAT_MXFP4 && !variant->mixed && !variant->as_written && is_runnable(report))) {
 		print_quantize(file, report);
 		return;
 	}
 	fputs("mxfp advise ", file);
-	word_print(file, report->model->path);
+	word_print_path(file, report->model->path);
 	print_selection(file, report->select);
+	if (report->target != TARGET_VLLM)
+		fprintf(file, " --for %s", target_name(report->target));
+}
+
+/* Makes lines safe to be shown. */
+static void make_lines_printable(char *text)
+{
+	char *out = text;
+
+	for (char *end = text; end != NULL; text = end) {
+		end = strchr(text, '\n');
+		if (end != NULL)
+			*end++ = '\0';
+		make_printable(text);
+		const size_t n = strlen(text);
+		memmove(out, text, n);
+		out += n;
+		*out++ = end != NULL ? '\n' : '\0';
+	}
 }
 
 /* What a function prints, safe to be shown, in memory of the report. */
@@ -682,7 +759,7 @@ static int text(const char **text, struct report *report, void print(FILE *, con
 	bool whole = !ferror(file);
 	whole = fclose(file) == 0 && whole;
 	if (whole) {
-		make_printable(bytes);
+		make_lines_printable(bytes);
 		*text = n == 0 ? NULL : arena_string(&report->arena, bytes);
 		whole = n == 0 || *text != NULL;
 	}

@@ -664,7 +664,7 @@ int convert_config(const struct convert_plan *plan, json_t **config, struct erro
 		layout_config_put(*config, plan->settings->layout, quantization);
 	for (size_t i = 0; i < plan->n_entries; i++)
 		if (plan->entries[i].what == CONVERT_DECODED)
-			model_config_widen(*config, plan->settings->decode);
+			model_config_widen(*config, plan->settings->decode, false);
 	if (!json_out_of_memory())
 		return EXIT_OK;
 	json_decref(*config);

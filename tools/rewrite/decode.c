@@ -11,6 +11,7 @@
 #include "base/library.h"
 #include "base/must_succeed.h"
 #include "io/counts.h"
+#include "io/elements.h"
 #include "io/ggml_q8.h"
 #include "mxfp/convert.h"
 
@@ -285,7 +286,7 @@ int decode_tensor(struct transfer *transfer, const struct quantized *quantized, 
 	return code == EXIT_OK ? take_counts(to, transfer, d.target, &counts, error) : code;
 }
 
-/* The state of decoding a tensor of Q8_0, whose pieces are whole blocks, because its rows are, or one with a decoder. */
+/* The state of decoding a tensor of Q8_0, whose pieces are whole blocks, because its rows are, or one of numbers. */
 struct decoding_numbers {
 	struct transfer *transfer;
 	const struct tensor *source, *target;
@@ -298,15 +299,36 @@ static uint64_t first_of(const struct decoding_numbers *d, const struct transfer
 	return piece->piece.row * d->cols + piece->piece.col;
 }
 
+/* What is finite in binary64 and not in binary32, which that does not tell from an Inf that is stored. */
+static int check_range(const struct decoding_numbers *d, uint64_t first, const float *numbers, size_t n, struct error *error)
+{
+	for (size_t i = 0; i < n && d->source->dtype == DTYPE_F64; i++) {
+		double x;
+
+		if (!isinf(numbers[i]))
+			continue;
+		const int code = file_read(d->transfer->file, d->source, (first + i) * sizeof x, &x, sizeof x, error);
+		dtype_swap(DTYPE_F64, &x, sizeof x);
+		if (code != EXIT_OK || isfinite(x))
+			return code != EXIT_OK ? code : fail_tensor(error, d->transfer->file->path, d->source->name, "element %" PRIu64 " is "
+			                                            "%g, too large for f32; leave --all out", first + i, x);
+	}
+	return EXIT_OK;
+}
+
 static int read_numbers(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes, struct error *error)
 {
 	const struct decoding_numbers *d = context;
-	const bool blocks = d->source->dtype == DTYPE_Q8_0;
-	const size_t block = blocks ? Q8_0_ELEMENTS : 1, bytes = blocks ? Q8_0_BYTES : sizeof(float);
-	const size_t n = piece->piece.rows * piece->piece.cols / block * bytes;
+	const struct file *file = d->transfer->file;
+	const size_t n = piece->piece.rows * piece->piece.cols;
+	const uint64_t first = first_of(d, piece);
+	float *numbers = (float *)(void *)piece->bytes;
 
-	*n_bytes = n;
-	return file_read(d->transfer->file, d->source, first_of(d, piece) / block * bytes, piece->bytes, n, error);
+	*n_bytes = (uint64_t)(dtype_bits(d->source->dtype) * (double)n / 8);
+	if (d->source->dtype == DTYPE_Q8_0)
+		return file_read(file, d->source, first / Q8_0_ELEMENTS * Q8_0_BYTES, piece->bytes, n / Q8_0_ELEMENTS * Q8_0_BYTES, error);
+	int code = elements_read(file, d->source, first, numbers, n, error);
+	return code == EXIT_OK ? check_range(d, first, numbers, n, error) : code;
 }
 
 static int decode_numbers_piece(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
@@ -321,12 +343,10 @@ static int decode_numbers_piece(const void *context, const struct transfer_piece
 	float *numbers = (float *)(void *)piece->result;
 
 	/* A product of a finite f16 number and 127 is finite in binary32. */
-	if (d->source->dtype == DTYPE_Q8_0) {
+	if (d->source->dtype == DTYPE_Q8_0)
 		q8_0_decode(numbers, piece->bytes, n / Q8_0_ELEMENTS);
-	} else {
+	else
 		memcpy(numbers, piece->bytes, n * sizeof *numbers);
-		dtype_swap(DTYPE_F32, numbers, n * sizeof *numbers);
-	}
 	must_succeed(mxfp_convert_array(piece->bytes, format, numbers, MXFP_FORMAT_F32, n, &options, &exec));
 	if (any_inf(format, piece->bytes, n))
 		meet_overflow(format, piece->bytes, n, numbers, d->to->overflow, counts);

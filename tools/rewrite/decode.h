@@ -33,7 +33,8 @@ struct decode_target {
 int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const struct decode_target *target,
                   struct error *error);
 
-/* The same for a tensor in transfer->file that is ggml's Q8_0 or has a decoder. EXIT_IO, EXIT_INPUT; signals. */
+/* The same for a tensor in transfer->file that is ggml's Q8_0, has a decoder, or is of floating-point numbers. EXIT_IO, EXIT_INPUT;
+   signals. */
 int decode_numbers(struct transfer *transfer, const struct tensor *source, const struct decode_target *target,
                    struct error *error);
 

@@ -11,6 +11,7 @@
 
 #include "base/suffix.h"
 #include "io/counts.h"
+#include "io/elements.h"
 #include "io/file_gguf.h"
 #include "io/resumed.h"
 #include "model/choices.h"
@@ -77,6 +78,17 @@ static int plan_entry(struct running *r, struct entry *entry, const struct tenso
 		return set_codes(r, entry, name, error);
 	entry->becomes = BECOMES_DROPPED;
 	return EXIT_OK;
+}
+
+/* With --all a tensor of other numbers becomes one of these. */
+static void convert_kept(struct running *r, struct entry *entry, const struct tensor *tensor)
+{
+	if (!r->settings->all || entry->becomes != BECOMES_KEPT || tensor->dtype == r->dtype ||
+	    !(elements_are_float(tensor->dtype) || elements_are_fp8(tensor->dtype)))
+		return;
+	entry->becomes = BECOMES_NUMBERS;
+	entry->output.dtype = r->dtype;
+	r->done->converted++;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -201,7 +213,10 @@ static int plan_file(struct running *r, struct error *error)
 		return fail_memory(error);
 	for (size_t i = 0; i < file->n_tensors && code == EXIT_OK; i++) {
 		code = plan_entry(r, &r->entries[i], &file->tensors[i], error);
+		if (code != EXIT_OK)
+			break;
 		r->done->decoded += r->entries[i].becomes == BECOMES_CODES || r->entries[i].becomes == BECOMES_NUMBERS;
+		convert_kept(r, &r->entries[i], &file->tensors[i]);
 		r->done->kept += r->entries[i].becomes == BECOMES_KEPT;
 		r->done->folded += r->entries[i].becomes == BECOMES_CODES &&
 		                   r->entries[i].quantized.parts[LAYOUT_PRE_QUANT_SCALE] != NULL;
@@ -360,7 +375,8 @@ static int begin(struct running *r, struct error *error)
 	if (code != EXIT_OK)
 		return code;
 	json_prepare();
-	json_t *fingerprint = json_pack("{s:s, s:s, s:s}", "command", "dequantize", "--to", mxfp_format_get_info(s->to)->name,
+	json_t *fingerprint = json_pack("{s:s, s:s, s:b, s:s}", "command", "dequantize", "--to", mxfp_format_get_info(s->to)->name,
+	                                "--all", (int)s->all,
 	                                "--overflow", s->overflow == OPTION_CHOICE_NONE ? "refused"
 	                                                                             : choice_name(OPTION_OVERFLOW, s->overflow));
 	carry_fingerprint(&r->done->carry, fingerprint);
@@ -406,7 +422,7 @@ int dequantize_run(const struct dequantize_settings *settings, const struct mode
 		code = find_cache(&r, config, error);
 	json_prepare();
 	section_remove_all(config);
-	model_config_widen(config, settings->to);
+	model_config_widen(config, settings->to, settings->all);
 	if (code == EXIT_OK && json_out_of_memory())
 		code = fail_memory(error);
 	if (code == EXIT_OK)

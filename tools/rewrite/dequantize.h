@@ -17,12 +17,14 @@ struct dequantize_settings {
 	enum mxfp_format to; /* f32, bf16 or f16 */
 	int overflow; /* of numbers that are too large for it: enum mxfp_overflow; OPTION_CHOICE_NONE: EXIT_INPUT */
 	unsigned threads;
+	bool all; /* tensors of numbers that are not quantized become `to`, too */
 	bool force, json, resume, quiet;
 };
 
 /* What was done; dequantize_free() releases it. */
 struct dequantize_done {
 	size_t decoded, kept;
+	size_t converted; /* were numbers before, of another dtype */
 	size_t folded;   /* of those decoded: by a pre_quant_scale */
 	bool cache_lost; /* the source says how keys and values are quantized, for which there is no place */
 	struct mxfp_counts counts; /* of decoded numbers: `saturated`, `overflowed` */

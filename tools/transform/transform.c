@@ -392,7 +392,7 @@ static int configure(const void *context, json_t *config, struct error *error)
 		wider |= change_is_any(change) && change->source->dtype != change_dtype(change);
 	}
 	if (wider)
-		model_config_widen(config, MXFP_FORMAT_F32);
+		model_config_widen(config, MXFP_FORMAT_F32, false);
 	if (p->done->untied)
 		json_object_set_new(config, "tie_word_embeddings", json_false());
 	return json_out_of_memory() ? fail_memory(error) : EXIT_OK;
