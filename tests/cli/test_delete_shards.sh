@@ -179,29 +179,25 @@ if [ -e "$shim" ]; then
 		*) rm -r "$work/d" && cp -a "$work/stopped" "$work/d" ;;
 		esac
 	}
-	for change in byte more less missing link hard; do
-		for back in output shard; do
-			put all
-			reason="" code=3
-			case $change in
-			byte) flip "$of" $(($(wc -c <"$of") / 3)) && reason="' is not what was written, and model-0000" ;;
-			more) echo >>"$of" && reason="$gone: has $(wc -c <"$of") bytes, and not $(wc -c <"$work/expected/$gone"), and model-0000" ;;
-			less) truncate -s -1 "$of" && reason="$gone: has $(wc -c <"$of") bytes, and not $(wc -c <"$work/expected/$gone"), and model-0000" ;;
-			missing) rm "$of" && reason="$gone: is missing, and model-0000" ;;
-			link) mv "$of" "$work/own" && ln -s "$work/own" "$of" && reason="is a link, or no file" code=2 ;;
-			hard) ln "$of" "$work/own" && reason="is a link, or no file" code=2 ;;
-			esac
-			exits $code "$reason" convert "$in" -o "$out" -q $option --resume "$@"
-			same "shards after $change" "$(ls "$work/stopped/in")" "$(ls "$in")"
-			for force in "" --force; do
-				exits 2 "only copy of shards that are deleted; --resume continues it" convert "$in" -o "$out" -q $option $force "$@"
-			done
-			put $back
-			[ $code != 2 ] || put output
-			exits 0 "" convert "$in" -o "$out" -q $option --resume "$@"
-			is "$change, with the $back put back"
-			rm -f "$work/own"
-		done
+	size=$(wc -c <"$work/expected/$gone")
+	for change in "byte output" "byte shard" "more output" "more shard" "less shard" "missing shard" "link output" "hard output"; do
+		put all
+		code=3
+		case $change in
+		byte*) flip "$of" $((size / 3)) && reason="' is not what was written, and model-0000" ;;
+		more*) echo >>"$of" && reason="$gone: has $((size + 1)) bytes, and not $size, and model-0000" ;;
+		less*) truncate -s -1 "$of" && reason="$gone: has $((size - 1)) bytes, and not $size, and model-0000" ;;
+		missing*) rm "$of" && reason="$gone: is missing, and model-0000" ;;
+		link*) mv "$of" "$work/own" && ln -s "$work/own" "$of" && reason="is a link, or no file" code=2 ;;
+		hard*) ln "$of" "$work/own" && reason="is a link, or no file" code=2 ;;
+		esac
+		exits $code "$reason" convert "$in" -o "$out" -q $option --resume "$@"
+		same "shards after $change" "$(ls "$work/stopped/in")" "$(ls "$in")"
+		exits 2 "only copy of shards that are deleted; --resume continues it" convert "$in" -o "$out" -q $option --force "$@"
+		put "${change#* }"
+		exits 0 "" convert "$in" -o "$out" -q $option --resume "$@"
+		is "$change put back"
+		rm -f "$work/own"
 	done
 	# Nor does one go that is there again while what a later one became is not as it was.
 	for at in 3 4 5 6 7 8 9; do
@@ -220,7 +216,7 @@ if [ -e "$shim" ]; then
 	exits 3 "$later: '" convert "$in" -o "$out" -q --resume $option "$@"
 	check "$gone was deleted" test -e "$in/$gone"
 	# Shards that have other times are the same if all of them is.
-	for shard in "$in"/model-*; do
+	for shard in "$in"/model-*[45]-of-*; do
 		put all
 		cp "$shard" "$work/own" && cp "$work/own" "$shard"
 		exits 0 "" convert "$in" -o "$out" -q $option --resume "$@"

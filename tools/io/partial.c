@@ -433,7 +433,7 @@ static int begin_again(struct partial *partial, const struct partial_target *tar
 		return resume(partial, target, fingerprint, error);
 	if (is_only_copy(partial))
 		return fail(error, EXIT_USAGE, "%s: belongs to a run that was stopped, and has the only copy of shards that are deleted; --resume continues "
-		            "it%s", partial->directory, target->never_resumes ? " in mxfp convert" : "");
+		            "it in mxfp convert", partial->directory);
 	/* --resume is advised only if it would not be refused. */
 	if (!target->force && !target->never_resumes && check_fingerprint(partial, target, fingerprint, error) == EXIT_USAGE)
 		return EXIT_USAGE;
