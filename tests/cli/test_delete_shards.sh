@@ -12,7 +12,7 @@ option=--delete-source-shards
 
 fresh() { # MODEL
 	rm -rf "$in" "$out" "$out.partial"
-	cp -al "$work/$1" "$in" 2>/dev/null || cp -a "$work/$1" "$in"
+	cp -a "$work/$1" "$in"
 }
 
 # Each shard that is gone has left something, or all is done.
@@ -29,6 +29,13 @@ is() { # NAME
 	same "$1" "" "$(diff -r "$work/expected" "$out" 2>&1 | head -n 3)"
 	same "entries after $1" "in out" "$(echo $(ls -A "$work/d"))"
 	same "source after $1" "config.json model.safetensors.index.json tokenizer.json" "$(echo $(ls "$in"))"
+}
+
+# flip FILE BYTE: changes a bit.
+flip() {
+	python3 -c 'import sys
+with open(sys.argv[1], "r+b") as f:
+    f.seek(int(sys.argv[2])); b = f.read(1)[0]; f.seek(-1, 1); f.write(bytes([b ^ 1]))' "$1" "$2"
 }
 
 step=61
@@ -113,7 +120,10 @@ if [ -e "$shim" ]; then
 	has "error" "$error" "; give it as then: this has the only copy of shards that are deleted"
 	same "what is kept" "" "$(diff -r "$work/partial" "$out.partial")"
 	# A shard that is there again is the one that counts, and another than it was is refused.
+	cp "$work/mxfp4/$last" "$in/$gone"
+	exits 3 "$gone" convert "$in" -o "$out" --resume "$@"
 	cp "$work/mxfp4/$gone" "$in/$gone"
+	flip "$in/$gone" 100000
 	exits 2 "was begun with another source $gone: " convert "$in" -o "$out" --resume "$@"
 	rm "$in/$gone"
 	check "kept" test -e "$out.partial/$gone.kept"
@@ -133,12 +143,17 @@ if [ -e "$shim" ]; then
 	# A journal that lost its lines asks for what is gone: it says so, and all stays.
 	journal=$out.partial/$gone.journal
 	: >"$journal"
-	exits 3 "$gone.journal: has lost what it said of a file that is complete" convert "$in" -o "$out" --resume "$@"
+	exits 3 "$gone.journal: has lost what it said of a file, and $gone, from which it was made, is deleted; put either back as it was" \
+		convert "$in" -o "$out" --resume "$@"
 	has "error" "$error" "stays, because it has the only copy"
 	same "the file" "" "$(cmp "$work/partial/output/$gone" "$out.partial/output/$gone" 2>&1)"
 	head -n 1 "$work/partial/$gone.journal" >"$journal"
-	exits 3 "$gone: is deleted, and its bytes from " convert "$in" -o "$out" --resume "$@"
+	exits 3 "$gone.journal: has lost what it said of a file" convert "$in" -o "$out" --resume "$@"
 	same "the file" "" "$(cmp "$work/partial/output/$gone" "$out.partial/output/$gone" 2>&1)"
+	cp "$work/mxfp4/$gone" "$in"
+	exits 0 "" convert "$in" -o "$out" -q $option --resume "$@"
+	is "the shard is there again"
+	stopped mxfp4 "$@"
 	rm -r "$out.partial"
 	cp -a "$work/partial" "$out.partial"
 	# Without the fingerprint there is nothing to continue by.
@@ -150,6 +165,86 @@ if [ -e "$shim" ]; then
 	exits 0 "" convert "$in" -o "$out" -q --resume "$@"
 	same "output without the option" "" "$(diff -r "$work/expected" "$out")"
 	check "a shard is gone though nobody said so" test -e "$in/$last"
+
+	# What was written, changed meanwhile: nothing is deleted, and all stays, until that or the shard is as it was.
+	rm -rf "$in" "$out"
+	stopped mxfp4 "$@"
+	rm -rf "$work/stopped" "$work/own"
+	cp -a "$work/d" "$work/stopped"
+	of=$out.partial/output/$gone
+	put() { # what was written then, the shard, or all
+		case $1 in
+		output) rm -f "$of" && cp "$work/stopped/out.partial/output/$gone" "$of" ;;
+		shard) cp "$work/mxfp4/$gone" "$in" ;;
+		*) rm -r "$work/d" && cp -a "$work/stopped" "$work/d" ;;
+		esac
+	}
+	size=$(wc -c <"$work/expected/$gone")
+	for change in "byte output" "byte shard" "more output" "more shard" "less shard" "missing shard" "link output" "hard output"; do
+		put all
+		code=3
+		case $change in
+		byte*) flip "$of" $((size / 3)) && reason="' is not what was written, and model-0000" ;;
+		more*) echo >>"$of" && reason="$gone: has $((size + 1)) bytes, and not $size, and model-0000" ;;
+		less*) truncate -s -1 "$of" && reason="$gone: has $((size - 1)) bytes, and not $size, and model-0000" ;;
+		missing*) rm "$of" && reason="$gone: is missing, and model-0000" ;;
+		link*) mv "$of" "$work/own" && ln -s "$work/own" "$of" && reason="is a link, or no file" code=2 ;;
+		hard*) ln "$of" "$work/own" && reason="is a link, or no file" code=2 ;;
+		esac
+		exits $code "$reason" convert "$in" -o "$out" -q $option --resume "$@"
+		same "shards after $change" "$(ls "$work/stopped/in")" "$(ls "$in")"
+		exits 2 "only copy of shards that are deleted; --resume continues it" convert "$in" -o "$out" -q $option --force "$@"
+		put "${change#* }"
+		exits 0 "" convert "$in" -o "$out" -q $option --resume "$@"
+		is "$change put back"
+		rm -f "$work/own"
+	done
+	# Nor does one go that is there again while what a later one became is not as it was.
+	for at in 3 4 5 6 7 8 9; do
+		put all
+		IO_KIND=unlink IO_AT=$at IO_HOW=kill LD_PRELOAD=$shim "$mxfp" convert "$in" -o "$out" -q --resume $option "$@" 2>/dev/null
+		[ "$(ls "$in" | grep -c 'model-0')" -ge 4 ] || break
+	done
+	same "shards after the second deletion" 3 "$(ls "$in" | grep -c 'model-0')"
+	for later in 5 4 3 2 1; do
+		later=model-0000$later-of-00005.safetensors
+		[ -e "$in/$later" ] || break
+	done
+	check "the shard that went first is not the first of them" test "$gone" != "$later"
+	put shard
+	flip "$out.partial/output/$later" 2000
+	exits 3 "$later: '" convert "$in" -o "$out" -q --resume $option "$@"
+	check "$gone was deleted" test -e "$in/$gone"
+	# Shards that have other times are the same if all of them is.
+	for shard in "$in"/model-*[45]-of-*; do
+		put all
+		cp "$shard" "$work/own" && cp "$work/own" "$shard"
+		exits 0 "" convert "$in" -o "$out" -q $option --resume "$@"
+		is "$shard was copied"
+		put all
+		flip "$shard" $(($(wc -c <"$shard") / 4))
+		exits 2 "was begun with another source $(basename "$shard"): " convert "$in" -o "$out" -q $option --resume "$@"
+		has "error" "$error" "; give it as then: this has the only copy of shards that are deleted"
+		[ "$(wc -c <"$shard")" -lt 500000 ] || has "error" "$error" ": size and samples are the same, and the rest is not; give"
+		same "shards after $shard" "$(ls "$work/stopped/in")" "$(ls "$in")"
+		flip "$shard" $(($(wc -c <"$shard") / 4))
+		exits 0 "" convert "$in" -o "$out" -q $option --resume "$@"
+		is "$shard was put back"
+	done
+	# Without the hashes it is told how to say that it is the same.
+	put all
+	rm "$out.partial/sources.journal"
+	touch "$in/$last"
+	exits 2 "if it is the same, touch -d @" convert "$in" -o "$out" -q $option --resume "$@"
+	touch -d "$(sed 's/.* touch -d \([^ ]*\) .*/\1/' <<<"$error")" "$in/$last"
+	exits 0 "" convert "$in" -o "$out" -q $option --resume "$@"
+	is "with its time again"
+	put all
+	echo >"$out.partial/fingerprint.json"
+	exits 2 "fingerprint.json: is damaged; put it back as it was: beside it is the only copy" convert "$in" -o "$out" -q $option --resume "$@"
+	cp "$work/stopped/out.partial/fingerprint.json" "$out.partial"
+	exits 0 "" convert "$in" -o "$out" -q $option --resume "$@"
+	is "with its fingerprint again"
 
 	# A disk that fails at a deletion: the shard is there, and so is no claim that it is not.
 	fresh mxfp4
@@ -219,6 +314,9 @@ mv "$work/blob" "$in/blob"
 ln -sf blob "$in/$last"
 exits 2 "$last is a symbolic link, and to delete it would free nothing" convert "$in" -o "$out" $option --layout quark
 mv "$in/blob" "$in/$last"
+ln "$in/$last" "$work/name"
+exits 2 "$last is a hard link of another name, and to delete it would free nothing" convert "$in" -o "$out" $option --layout quark
+rm "$work/name"
 exits 0 "" convert "$in" -o "$out" -n $option --layout quark
 has "summary" "$(cat "$work/out")" "5 shards of the source would be deleted"
 same "source" "" "$(diff -r "$work/mxfp4" "$in")"

@@ -127,7 +127,23 @@ flock 9
 exits 2 "another run is working on it" quantize "$work/small" -o "$out" --resume
 exec 9>&-
 touch "$work/small/model-2.safetensors"
-exits 2 "was begun with another source model-2.safetensors: " quantize "$work/small" -o "$out" --resume
+exits 2 "was begun with another source model-2.safetensors: changed at " quantize "$work/small" -o "$out" --resume
+has "error" "$error" "; if it is the same, touch -d @"
+has "error" "$error" "--force starts over"
+cp -a "$out.partial" "$work/left"
+touch -d "$(sed 's/.* touch -d \([^ ]*\) .*/\1/' <<<"$error")" "$work/small/model-2.safetensors"
+exits 0 "" quantize "$work/small" -o "$out" --resume -q
+is "with the time that it had" "$work/new"
+rm -r "$out"
+cp -a "$work/left" "$out.partial"
+: >"$out.partial/fingerprint.json"
+for resume in "" --resume; do
+	exits 2 "fingerprint.json: is damaged; --force starts over" quantize "$work/small" -o "$out" $resume
+done
+exits 0 "" quantize "$work/small" -o "$out" --force -q
+is "started over" "$work/new"
+rm -r "$out"
+left
 touch "$out.partial/mine"
 exits 2 "holds 'mine', which mxfp does not put there" quantize "$work/small" -o "$out" --force
 rm "$out.partial/mine"
@@ -202,9 +218,37 @@ if [ -e "$shim" ]; then
 	rm -r "$out"
 	IO_KIND=fdatasync IO_AT=2 IO_HOW=error exits 4 "model-2" quantize "$work/small" -o "$out"
 	mxfp=$slow
-	truncate -s 0 "$out.partial/output/model-1.safetensors"
-	exits 3 "was changed since it was begun; --force starts over" quantize "$work/small" -o "$out" --resume
-	same "after changed output" "" "$(ls -A "$work/d")"
+	# What is not what was written is written again, to the same bytes and the same summary.
+	cp -a "$out.partial" "$work/written"
+	of=$out.partial/output/model-1.safetensors
+	size=$(wc -c <"$of")
+	for change in "truncate -s 0 $of" "truncate -s -1 $of" "truncate -s +5 $of" "rm $of" "cp $out.partial/output/model-2.safetensors $of" \
+		"flip 8" "flip 100" "flip $((size - 9000))" "flip $((size - 1))"; do
+		rm -rf "$out" "$out.partial"
+		cp -a "$work/written" "$out.partial"
+		if [ "${change%% *}" = flip ]; then
+			printf '~' | dd of="$of" bs=1 seek="${change#* }" conv=notrunc 2>/dev/null
+		else
+			$change
+		fi
+		exits 0 "" quantize "$work/small" -o "$out" --resume --json
+		is "output after $change" "$work/new"
+		same "summary after $change" "" "$(diff "$work/summary" "$work/out")"
+	done
+	# What has another name is not written to.
+	for change in "ln $of $work/name" "ln $out.partial/model-1.safetensors.journal $work/name" "ln -sf $work/whole $of"; do
+		rm -rf "$out" "$out.partial" "$work/name"
+		cp -a "$work/written" "$out.partial"
+		$change
+		exits 2 "is a link, or no file, so that to write to it would change something else; put a copy of its own in its place (cp FILE COPY; mv COPY FILE); \
+--resume continues then" quantize "$work/small" -o "$out" --resume
+		rm -f "$work/name"
+		rm "$of"
+		cp "$work/written/output/model-1.safetensors" "$of"
+		exits 0 "" quantize "$work/small" -o "$out" --resume -q
+		is "output after $change" "$work/new"
+	done
+	rm -r "$out"
 	# A line of the journal that is not what was written, as one may be after a power failure: its tensor is done again.
 	mxfp=$work/mxfp
 	IO_KIND=fdatasync IO_AT=2 IO_HOW=error exits 4 "model-2" quantize "$work/small" -o "$out"
@@ -257,7 +301,7 @@ for command in "dequantize $work/quantized --to bf16" "convert $work/quantized -
 		mxfp=$work/mxfp
 		IO_KIND=pwrite IO_AT=3 IO_HOW=full exits 4 "No space left on device; --resume continues" "$@" -o "$out"
 		mxfp=$slow
-		touch "$2/model-2.safetensors"
+		touch "$2/model-2.safetensors" # only a run that deletes shards knows all of them
 		exits 2 "was begun with another source model-2.safetensors: " "$@" -o "$out" --resume
 		lost=
 		[ "$1" = dequantize ] || lost=" were rounded" # which -q does not hide

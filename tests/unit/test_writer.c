@@ -172,10 +172,15 @@ TEST(files_of_the_reference_writer_are_copied_to_the_byte)
 
 enum { ITEMS = 4, HALF_LINE = 32 };
 
-/* What a job does of a file that can be continued: which items it writes, and whether the journal has those before them alone. */
+static const char *const item_names[ITEMS] = {"a", "b", "c", "d"};
+
+/* What a job does of a file that can be continued: which items it writes, each a byte, and whether the journal has those before them
+   alone. One that is deleted cannot be written again. */
 struct items {
 	const char *journal;
-	unsigned written;
+	struct writer *writer;
+	size_t lines; /* that the journal has to have */
+	unsigned written, deleted;
 	bool is_true;
 };
 
@@ -195,11 +200,24 @@ static int write_item(const void *context, size_t i, struct journal_record *reco
 {
 	struct items *items = (struct items *)context;
 
-	(void)unused;
-	items->is_true = items->is_true && count_lines(items->journal) == i;
+	items->is_true = items->is_true && count_lines(items->journal) == items->lines++;
 	items->written |= 1U << i;
-	record->counts.saturated = i;
-	return EXIT_OK;
+	record->counts.saturated += i;
+	return writer_write(items->writer, writer_find(items->writer, item_names[i]), 0, item_names[i], 1, unused);
+}
+
+static bool item_output(const void *context, size_t i, size_t k, const char **name)
+{
+	(void)context;
+	*name = item_names[i];
+	return k == 0;
+}
+
+static const char *item_lacks(const void *context, size_t i)
+{
+	const struct items *items = context;
+
+	return (items->deleted >> i & 1) != 0 ? "source" : NULL;
 }
 
 /* So much that each item is waited for. */
@@ -210,46 +228,73 @@ static void item_sizes(const void *context, size_t i, uint64_t *read, uint64_t *
 	*written = UINT64_C(1) << 30;
 }
 
-/* Runs the job; returns the items that it wrote. */
-static unsigned run_items(const char *path, const char *journal)
+enum { REFUSED = 0x100 };
+
+/* Runs the job; returns the items that it wrote, or that it was refused. */
+static unsigned run_items(const char *path, const char *journal, unsigned deleted)
 {
 	static const uint64_t one[] = {1};
 	static struct transfer transfer;
-	struct tensor tensor = {.name = "w", .dtype = DTYPE_U8, .rank = 1, .shape = one};
-	struct items items = {.journal = journal, .is_true = true};
-	const struct resumed_job job = {write_item, item_sizes, &items};
+	struct tensor tensors[ITEMS];
+	struct items items = {.journal = journal, .writer = &transfer.writer, .deleted = deleted, .is_true = true};
+	const struct resumed_job job = {write_item, item_sizes, item_output, NULL, item_lacks, &items};
 	struct resumed resumed = {.path = strdup(path), .journal_path = strdup(journal), .n = ITEMS,
 	                          .records = calloc(ITEMS, sizeof *resumed.records)};
 
-	ck_assert_int_eq(journal_open(&resumed.journal, resumed.journal_path, resumed.records, ITEMS, &error), EXIT_OK);
-	transfer.writer = (struct writer){.path = resumed.path, .n_tensors = 1, .tensors = &tensor, .fd = -1};
-	ck_assert_int_eq(resumed_write(&resumed, &transfer, &job, &error), EXIT_OK);
 	for (size_t i = 0; i < ITEMS; i++)
+		tensors[i] = (struct tensor){.name = item_names[i], .dtype = DTYPE_U8, .rank = 1, .shape = one};
+	ck_assert_int_eq(journal_open(&resumed.journal, resumed.journal_path, resumed.records, ITEMS, &error), EXIT_OK);
+	items.lines = count_lines(journal);
+	transfer.writer = (struct writer){.path = resumed.path, .n_tensors = ITEMS, .tensors = tensors, .fd = -1};
+	const int code = resumed_write(&resumed, &transfer, &job, &error);
+	ck_assert_int_eq(code, items.deleted == 0 || code == EXIT_OK ? EXIT_OK : EXIT_INPUT);
+	for (size_t i = 0; i < ITEMS && code == EXIT_OK; i++)
 		ck_assert_uint_eq(resumed.records[i].counts.saturated, i);
 	writer_abandon(&transfer.writer);
 	resumed_end(&resumed);
 	ck_assert(items.is_true);
-	return items.written;
+	ck_assert(code == EXIT_OK || items.written == 0);
+	return code == EXIT_OK ? items.written : REFUSED;
 }
 
 TEST(the_journal_has_what_is_written)
 {
 	char *path = strdup(scratch_path("continued")), *journal = strdup(scratch_path("continued.journal"));
-	size_t n;
+	size_t n, size;
 
 	remove(path);
 	remove(journal);
-	ck_assert_uint_eq(run_items(path, journal), 0xF);
+	ck_assert_uint_eq(run_items(path, journal, 0), 0xF);
 	ck_assert_uint_eq(count_lines(journal), ITEMS);
-	ck_assert_uint_eq(run_items(path, journal), 0);
+	ck_assert_uint_eq(run_items(path, journal, 0), 0);
 	/* Half a line: the last item again. */
-	char *bytes = scratch_read(journal, &n);
+	char *bytes = scratch_read(journal, &n), *file = scratch_read(path, &size);
 	ck_assert_int_eq(truncate(journal, (off_t)n - HALF_LINE), 0);
-	ck_assert_uint_eq(run_items(path, journal), 8);
-	/* A number that is not what was written: that item and those after it. */
+	ck_assert_uint_eq(run_items(path, journal, 8), REFUSED);
+	ck_assert_uint_eq(run_items(path, journal, 7), 8);
+	/* A number that is not what was written: that item. */
 	bytes[strchr(bytes, '\n') - bytes + 1] = '3';
 	scratch_write("continued.journal", bytes, n);
-	ck_assert_uint_eq(run_items(path, journal), 0xE);
+	ck_assert_uint_eq(run_items(path, journal, 2), REFUSED);
+	ck_assert_uint_eq(run_items(path, journal, 0xD), 2);
+	ck_assert_uint_eq(run_items(path, journal, 0xF), 0);
+	/* A byte, the third of the data, that is not what was written: that item. */
+	file[size - 2] ^= 1;
+	scratch_write("continued", file, size);
+	ck_assert_uint_eq(run_items(path, journal, 4), REFUSED);
+	ck_assert_uint_eq(run_items(path, journal, 0xB), 4);
+	file[size - 2] ^= 1;
+	/* A file that is longer is cut, one that is shorter lacks its last item; unless that cannot be. */
+	scratch_write("continued", file, size + 1);
+	ck_assert_uint_eq(run_items(path, journal, 1), REFUSED);
+	ck_assert_uint_eq(run_items(path, journal, 0), 0);
+	ck_assert_int_eq(truncate(path, (off_t)size - 1), 0);
+	ck_assert_uint_eq(run_items(path, journal, 1), REFUSED);
+	ck_assert_uint_eq(run_items(path, journal, 0), 8);
+	remove(path);
+	ck_assert_uint_eq(run_items(path, journal, 1), REFUSED);
+	ck_assert_uint_eq(run_items(path, journal, 0), 0xF);
+	free(file);
 	free(bytes);
 	free(path);
 	free(journal);

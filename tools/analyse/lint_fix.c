@@ -398,7 +398,7 @@ static int make(struct fixing *f, json_t *fingerprint, struct error *error)
 {
 	const struct lint_settings *settings = f->lint->settings;
 	const struct model *model = f->lint->model;
-	const struct partial_target target = {settings->out, !model->is_directory, settings->force, false, true, NULL, 0};
+	const struct partial_target target = {.path = settings->out, .as_file = !model->is_directory, .force = settings->force, .never_resumes = true};
 	int code = carry_list(&f->fix->carry, model, error);
 
 	if (code == EXIT_OK && f->fix->carry.n > 0 && (f->carried = carry_text(&f->fix->carry)) == NULL)

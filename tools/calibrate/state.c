@@ -48,6 +48,9 @@ static int open_file(int *fd, char **path, const struct state *state, const char
 	*path = path_of(state, name, layer);
 	if (*path == NULL)
 		return fail_memory(error);
+	/* What stands where a new one is made may have another name. */
+	if ((flags & O_CREAT) != 0 && unlink(*path) != 0 && errno != ENOENT)
+		return fail_errno(error, *path, "cannot replace");
 	*fd = open(*path, flags | O_NOFOLLOW | O_CLOEXEC, 0666);
 	return *fd >= 0 ? EXIT_OK : fail_errno(error, *path, "cannot open");
 }

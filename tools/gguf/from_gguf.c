@@ -302,10 +302,21 @@ static void sizes_of(const void *context, size_t i, uint64_t *read, uint64_t *wr
 	*read = *written;
 }
 
+static bool output_of(const void *context, size_t i, size_t k, const char **name)
+{
+	const struct running *r = context;
+	struct tensor parts[N_LAYOUT_PARTS];
+	const size_t n = parts_of(&r->tensors.entries[i], parts);
+
+	if (k < n)
+		*name = parts[k].name;
+	return k < n;
+}
+
 static int write_file(struct running *r, struct error *error)
 {
 	struct metadata metadata[] = {{"format", "pt"}, {METADATA_VERSION, mxfp_version()}};
-	const struct resumed_job job = {write_entry, sizes_of, r};
+	const struct resumed_job job = {write_entry, sizes_of, output_of, NULL, NULL, r};
 	struct writer *writer = &r->transfer.writer;
 	struct resumed resumed;
 	int code = resumed_begin(&resumed, &r->output.partial, MODEL_SINGLE, r->tensors.n, error);
@@ -351,7 +362,7 @@ static int begin(struct running *r, struct error *error)
 	                                "--allow-rounding", s->allow_rounding ? "yes" : "no");
 	int code = fingerprint == NULL || json_out_of_memory()
 	           ? fail_memory(error)
-	           : model_output_begin(&r->output, r->model, &(struct partial_target){s->out, false, s->force, s->resume, false, NULL, 0},
+	           : model_output_begin(&r->output, r->model, &(struct partial_target){.path = s->out, .force = s->force, .resume = s->resume},
 	                                fingerprint, error);
 	json_decref(fingerprint);
 	return code;

@@ -103,9 +103,17 @@ static void sizes_of(const void *context, size_t i, uint64_t *read, uint64_t *wr
 	*read = *written = r->tensors.entries[i].output.size;
 }
 
+static bool output_of(const void *context, size_t i, size_t k, const char **name)
+{
+	const struct running *r = context;
+
+	*name = r->tensors.entries[i].output.name;
+	return k == 0;
+}
+
 static int write_file(struct running *r, struct error *error)
 {
-	const struct resumed_job job = {write_entry, sizes_of, r};
+	const struct resumed_job job = {write_entry, sizes_of, output_of, NULL, NULL, r};
 	struct writer *writer = &r->transfer.writer;
 	struct resumed resumed;
 	int code = resumed_begin(&resumed, &r->output.partial, MODEL_SINGLE, r->tensors.n, error);
@@ -135,7 +143,8 @@ static int begin(struct running *r, struct error *error)
 	int code = fingerprint == NULL || !fingerprint_add(fingerprint, "tokenizer.json or config.json",
 	                                                   XXH3_128bits(r->pairs.bytes, r->pairs.n_bytes)) || json_out_of_memory()
 	           ? fail_memory(error)
-	           : model_output_begin(&r->output, r->model, &(struct partial_target){s->out, true, s->force, s->resume, false, NULL, 0},
+	           : model_output_begin(&r->output, r->model, &(struct partial_target){.path = s->out, .as_file = true, .force = s->force,
+	                                                                             .resume = s->resume},
 	                                fingerprint, error);
 	json_decref(fingerprint);
 	return code;

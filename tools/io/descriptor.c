@@ -81,6 +81,29 @@ int descriptor_open_at(int at, const char *name, const char *path, int *fd, uint
 	return open_regular(at, name, O_NOFOLLOW, status, path, fd, size_bytes, error);
 }
 
+int descriptor_open_own(const char *path, int flags, int *fd, struct error *error)
+{
+	struct stat status;
+
+	*fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+	if (*fd < 0 && errno != ELOOP && errno != EISDIR && errno != ENXIO)
+		return fail_errno(error, path, "cannot open");
+	if (*fd >= 0 && fstat(*fd, &status) != 0) {
+		const int code = fail_errno(error, path, "cannot open");
+
+		close(*fd);
+		*fd = -1;
+		return code;
+	}
+	if (*fd >= 0 && S_ISREG(status.st_mode) && status.st_nlink <= 1)
+		return EXIT_OK;
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	return fail(error, EXIT_USAGE, "%s: is a link, or no file, so that to write to it would change something else; put a copy of its own in its "
+	            "place (cp FILE COPY; mv COPY FILE)", path);
+}
+
 int descriptor_read(int fd, const char *path, uint64_t at, void *bytes, size_t n, struct error *error)
 {
 	char *next = bytes;

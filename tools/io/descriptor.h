@@ -25,6 +25,10 @@ descriptor_opener descriptor_open;
 /* The same for the file `name` of the open directory `at`, which is no symbolic link. */
 int descriptor_open_at(int at, const char *name, const char *path, int *fd, uint64_t *size_bytes, struct error *error);
 
+/* Opens, or with O_CREAT makes, a file that a run changes in place. Refuses one that others share, by a hard link, or that is none, such
+   as a symbolic link: EXIT_USAGE. EXIT_IO. -1 after a failure. */
+int descriptor_open_own(const char *path, int flags, int *fd, struct error *error);
+
 /* Reads exactly `n` bytes. EXIT_IO; EXIT_INPUT if the file is too short. */
 int descriptor_read(int fd, const char *path, uint64_t at, void *bytes, size_t n, struct error *error);
 

@@ -183,6 +183,7 @@ struct writer {
 	size_t n_metadata;
 	struct metadata *metadata;  /* values may change until writer_close(), their lengths may not */
 	bool reopen;                /* continue a file that a writer of the same tensors and metadata left */
+	unsigned alignment;         /* the format's, set by it: the length is a multiple of that; 0: of any */
 
 	const struct tensor **by_name;
 	uint64_t header_bytes; /* where the data begin */
@@ -192,9 +193,15 @@ struct writer {
 };
 
 /* Creates writer->path, which must not exist, at its full length, and lays out the file; with `reopen`, opens the file
-   that is there. EXIT_IO, EXIT_MEMORY, EXIT_INPUT (sizes overflow, the format cannot hold a name, or the file that is
-   there is too short). */
+   that is there, of whatever length. EXIT_IO, EXIT_MEMORY, EXIT_INPUT (sizes overflow, or the format cannot hold a name), EXIT_USAGE
+   (descriptor_open_own()). */
 int writer_open(struct writer *writer, struct error *error);
+
+/* The length of the whole file, once it is open. */
+uint64_t writer_length(const struct writer *writer);
+
+/* Has a file that was reopened get that length, and zeros between its tensors, as a new one has. EXIT_IO. */
+int writer_restore(struct writer *writer, struct error *error);
 
 /* Counts `n` bytes that an earlier writer has written. */
 void writer_skip(struct writer *writer, uint64_t n);

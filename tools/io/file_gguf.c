@@ -1417,6 +1417,7 @@ static int lay_out(struct writer *writer, struct error *error)
 		tensor->offset = align(end, alignment_of(writer));
 		end = tensor->offset + tensor->size;
 	}
+	writer->alignment = (unsigned)alignment_of(writer);
 	if (code != EXIT_OK)
 		return code;
 	code = format_header(&header, writer, error);
@@ -1427,14 +1428,10 @@ static int lay_out(struct writer *writer, struct error *error)
 
 static int finish(const struct writer *writer, struct error *error)
 {
-	const struct tensor *last = writer->n_tensors > 0 ? &writer->tensors[writer->n_tensors - 1] : NULL;
-	uint64_t end = last != NULL ? align(last->offset + last->size, alignment_of(writer)) : 0;
 	struct header header;
 	int code = format_header(&header, writer, error);
 
 	/* Padding that nobody wrote reads as zeros. */
-	if (code == EXIT_OK && ftruncate(writer->fd, (off_t)(writer->header_bytes + end)) != 0)
-		code = fail_errno(error, writer->path, "cannot be extended");
 	if (code == EXIT_OK)
 		code = descriptor_write(writer->fd, writer->path, 0, header.bytes, header.n, error);
 	free(header.bytes);

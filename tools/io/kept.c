@@ -3,6 +3,7 @@
 
 #include "io/kept.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -146,7 +147,8 @@ static int write_to(struct kept *kept, int fd, const char *path, int to, const c
 
 int kept_write(struct kept *kept, int fd, const char *path, const char *to, struct error *error)
 {
-	const int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+	/* What stands there may have another name. */
+	const int out = unlink(to) == 0 || errno == ENOENT ? open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
 
 	if (out < 0)
 		return fail_errno(error, to, "cannot create");

@@ -73,11 +73,6 @@ char *partial_journal(const struct partial *partial, const char *name)
 	return member(partial, name, JOURNAL_SUFFIX);
 }
 
-char *partial_kept(const struct partial *partial, const char *name)
-{
-	return member(partial, name, KEPT_SUFFIX);
-}
-
 char *partial_state(const struct partial *partial, const char *name)
 {
 	return member(partial, name, STATE_SUFFIX);
@@ -186,7 +181,8 @@ static const char *find_difference(const json_t *of, const json_t *then, const j
 	json_t *value;
 
 	json_object_foreach((json_t *)of, key, value)
-		if (json_is_object(value) == hashes && !json_equal(json_object_get(now, key), json_object_get(then, key)))
+		if (json_is_object(value) == hashes && strcmp(key, PARTIAL_TIMES) != 0 &&
+		    !json_equal(json_object_get(now, key), json_object_get(then, key)))
 			return key;
 	return NULL;
 }
@@ -239,35 +235,89 @@ static int write_fingerprint(const struct partial *partial, const json_t *finger
 	return code;
 }
 
-/* EXIT_USAGE, saying what differs, if another run is to be continued. */
-static int check_fingerprint(const struct partial *partial, const struct partial_target *target, const json_t *now, struct error *error)
+/* What to do where a run cannot be continued. */
+static const char *remedy(const struct partial *partial)
 {
-	char *path = directory_member(partial->directory, FINGERPRINT);
-	json_t *then = NULL;
-	int code = path == NULL ? fail_memory(error) : json_read(descriptor_open, path, FINGERPRINT_BYTES_MAX, &then, error);
+	return is_only_copy(partial) ? "give it as then: this has the only copy of shards that are deleted"
+	                             : "--resume continues it only as it was begun, --force starts over";
+}
 
-	free(path);
-	if (code != EXIT_OK)
-		return code;
-	json_prepare();
-	const bool closed = close_choices(then, now, target->open);
-	if (json_out_of_memory()) {
-		json_decref(then);
-		return fail_memory(error);
-	}
+/* EXIT_USAGE, saying what differs, if another run is to be continued. */
+static int compare(const struct partial *partial, const json_t *then, const json_t *now, struct error *error)
+{
 	/* Hashes last: most follow from what can be shown. */
 	const char *key = find_difference(now, then, now, false);
+
 	if (key == NULL)
 		key = find_difference(then, then, now, false);
-	const char *remedy = is_only_copy(partial) ? "give it as then: this has the only copy of shards that are deleted"
-	                                           : "--resume continues it only as it was begun, --force starts over";
 	if (key != NULL)
-		code = fail(error, EXIT_USAGE, "%s: was begun with another %s: %s, and not %s; %s", partial->directory, name_of(key),
-		            shown(then, key), shown(now, key), remedy);
-	else if ((key = find_difference(now, then, now, true)) != NULL || (key = find_difference(then, then, now, true)) != NULL)
-		code = fail(error, EXIT_USAGE, "%s: was begun with another %s; %s", partial->directory, key, remedy);
+		return fail(error, EXIT_USAGE, "%s: was begun with another %s: %s, and not %s; %s", partial->directory, name_of(key),
+		            shown(then, key), shown(now, key), remedy(partial));
+	if ((key = find_difference(now, then, now, true)) != NULL || (key = find_difference(then, then, now, true)) != NULL)
+		return fail(error, EXIT_USAGE, "%s: was begun with another %s; %s", partial->directory, key, remedy(partial));
+	return EXIT_OK;
+}
+
+/* Sources that were changed at another time, and are otherwise what they were as far as that was looked at: all of each has to be. Sets
+   *any if there are some. */
+static int compare_times(const struct partial *partial, const struct partial_target *target, const json_t *then, const json_t *now,
+                         bool *any, struct error *error)
+{
+	const json_t *before = json_object_get(then, PARTIAL_TIMES);
+	const char *key;
+	json_t *time;
+	int code = EXIT_OK;
+
+	json_object_foreach(json_object_get(now, PARTIAL_TIMES), key, time) {
+		bool known = false, same = false;
+
+		if (json_equal(time, json_object_get(before, key)))
+			continue;
+		if (target->same != NULL)
+			code = target->same(target->context, partial, key, &known, &same, error);
+		if (code != EXIT_OK)
+			return code;
+		*any = true;
+		if (!known)
+			return fail(error, EXIT_USAGE, "%s: was begun with another %s: changed at %s, and not %s; if it is the same, touch -d @%s gives it "
+			            "back its time; %s", partial->directory, key, shown(before, key), json_string_value(time), shown(before, key),
+			            remedy(partial));
+		if (!same)
+			return fail(error, EXIT_USAGE, "%s: was begun with another %s: size and samples are the same, and the rest is not; %s",
+			            partial->directory, key, remedy(partial));
+	}
+	return EXIT_OK;
+}
+
+/* Reads the fingerprint; EXIT_USAGE: it is damaged. */
+static int read_fingerprint(const struct partial *partial, json_t **fingerprint, struct error *error)
+{
+	char *path = directory_member(partial->directory, FINGERPRINT);
+	int code = path == NULL ? fail_memory(error) : json_read(descriptor_open, path, FINGERPRINT_BYTES_MAX, fingerprint, error);
+
+	if (code == EXIT_INPUT || (code == EXIT_OK && !json_is_object(*fingerprint)))
+		code = fail(error, EXIT_USAGE, "%s: is damaged; %s", path, is_only_copy(partial)
+		            ? "put it back as it was: beside it is the only copy of shards that are deleted" : "--force starts over");
+	free(path);
+	return code;
+}
+
+/* EXIT_USAGE if another run is to be continued, or one of which that is not known. */
+static int check_fingerprint(const struct partial *partial, const struct partial_target *target, const json_t *now, struct error *error)
+{
+	json_t *then = NULL;
+	int code = read_fingerprint(partial, &then, error);
+
+	json_prepare();
+	bool changed = code == EXIT_OK && close_choices(then, now, target->open);
+	if (code == EXIT_OK && json_out_of_memory())
+		code = fail_memory(error);
+	if (code == EXIT_OK)
+		code = compare(partial, then, now, error);
+	if (code == EXIT_OK)
+		code = compare_times(partial, target, then, now, &changed, error);
 	json_decref(then);
-	return code == EXIT_OK && closed && target->resume ? write_fingerprint(partial, now, error) : code;
+	return code == EXIT_OK && changed && target->resume ? write_fingerprint(partial, now, error) : code;
 }
 
 /* Writes device and inode of a path as text; empty if it does not exist. */
@@ -312,9 +362,14 @@ static int make_built(const struct partial *partial, struct error *error)
 {
 	const char *built = partial->output.temporary;
 
-	if (!partial->output.is_directory || mkdir(built, 0777) == 0 || errno == EEXIST)
+	struct stat status;
+
+	if (!partial->output.is_directory || mkdir(built, 0777) == 0)
 		return EXIT_OK;
-	return fail_errno(error, built, "cannot create");
+	if (errno != EEXIST)
+		return fail_errno(error, built, "cannot create");
+	return lstat(built, &status) == 0 && S_ISDIR(status.st_mode) ? EXIT_OK :
+	       fail(error, EXIT_USAGE, "%s: is a link, or no directory; put back what was there", built);
 }
 
 /* Begins in an existing OUT.partial that holds nothing worth keeping. */
@@ -378,7 +433,7 @@ static int begin_again(struct partial *partial, const struct partial_target *tar
 		return resume(partial, target, fingerprint, error);
 	if (is_only_copy(partial))
 		return fail(error, EXIT_USAGE, "%s: belongs to a run that was stopped, and has the only copy of shards that are deleted; --resume continues "
-		            "it%s", partial->directory, target->never_resumes ? " in mxfp convert" : "");
+		            "it in mxfp convert", partial->directory);
 	/* --resume is advised only if it would not be refused. */
 	if (!target->force && !target->never_resumes && check_fingerprint(partial, target, fingerprint, error) == EXIT_USAGE)
 		return EXIT_USAGE;
@@ -519,6 +574,8 @@ int partial_end(struct partial *partial, int code, struct error *error)
 
 	if (may_go_on && !partial->transient)
 		snprintf(error->text + n, sizeof error->text - n, "; --resume continues");
+	else if (code == EXIT_USAGE && !partial->transient)
+		snprintf(error->text + n, sizeof error->text - n, "; --resume continues then");
 	else if (code != EXIT_OK && is_only_copy(partial))
 		snprintf(error->text + n, sizeof error->text - n, "; %.600s stays, because it has the only copy of shards that are deleted: with that "
 		         "mended, --resume continues", partial->directory);

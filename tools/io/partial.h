@@ -29,12 +29,23 @@ struct partial_open_choice {
 	const char *key, *value; /* of the fingerprint */
 };
 
+/* A key of the fingerprint: an object with when each source was changed last, by the key that the source has itself. One that was changed
+   at another time may still be the same. */
+#define PARTIAL_TIMES "times of change"
+
+struct partial;
+
+/* Sets *same to whether a source that has this key is what it was when the output was begun; *known: whether that can be told. EXIT_IO, EXIT_MEMORY, ... */
+typedef int partial_same(const void *context, const struct partial *partial, const char *key, bool *known, bool *same, struct error *error);
+
 struct partial_target {
 	const char *path;
 	bool as_file, force, resume;
 	bool never_resumes; /* the command cannot continue a run */
 	const struct partial_open_choice *open; /* the last has no key; NULL: none */
 	uint64_t bytes; /* that a run which begins will write; 0: not known */
+	partial_same *same; /* NULL: it is never known */
+	const void *context;
 };
 
 struct partial {
@@ -52,7 +63,7 @@ int partial_name(struct partial *partial, const struct partial_target *target, s
 /*
  * Begins an output after partial_name(), or continues one if the target says `resume` and there is one. Refuses an
  * existing OUT.partial without `resume` or `force`, which starts over, and one with another fingerprint (an object of
- * strings), with files that are not ours, or without room for a first run's bytes. OUT itself is checked as output.h says. EXIT_USAGE, EXIT_IO, EXIT_MEMORY;
+ * strings and hashes, see PARTIAL_TIMES), with files that are not ours, or without room for a first run's bytes. OUT itself is checked as output.h says. EXIT_USAGE, EXIT_IO, EXIT_MEMORY;
  * these leave what was there.
  */
 int partial_begin(struct partial *partial, const struct partial_target *target, const json_t *fingerprint,
@@ -64,9 +75,6 @@ char *partial_file(const struct partial *partial, const char *name);
 
 /* Returns the malloc'ed path of the file's journal. */
 char *partial_journal(const struct partial *partial, const char *name);
-
-/* Returns the malloc'ed path of what is kept of that file of the source. */
-char *partial_kept(const struct partial *partial, const char *name);
 
 /* Returns the malloc'ed path of a file that a run keeps for itself. */
 char *partial_state(const struct partial *partial, const char *name);
@@ -84,8 +92,8 @@ int partial_sync(const struct partial *partial, struct error *error);
 /* Renames the output to OUT and removes OUT.partial. EXIT_USAGE, EXIT_IO, signals. */
 int partial_commit(struct partial *partial, struct error *error);
 
-/* Follows partial_begin() in every case. OUT.partial stays if `code` is that of a signal or of a failure that may go
-   away, or if it has what is kept of deleted files, and the error's text says so; else nothing is left. Returns `code`. */
+/* Follows partial_begin() in every case. OUT.partial stays if `code` is that of a signal, of a failure that may go away or of what is in
+   the way of the output, or if it has what is kept of deleted files, and the error's text says so; else nothing is left. Returns `code`. */
 int partial_end(struct partial *partial, int code, struct error *error);
 
 /* Releases what partial_name() took. Always called last. */

@@ -15,7 +15,6 @@
 
 struct resumed {
 	char *path, *journal_path;      /* of the file, for its writer */
-	bool is_final;                  /* something is kept of a file of that name, which was deleted: this one is complete */
 	struct journal journal;
 	size_t n;                       /* items */
 	struct journal_record *records; /* one an item */
@@ -28,6 +27,12 @@ struct resumed_job {
 	int (*write)(const void *context, size_t i, struct journal_record *record, struct error *error);
 	/* The bytes that writing it reads, and those that it writes. */
 	void (*sizes)(const void *context, size_t i, uint64_t *read, uint64_t *written);
+	/* The name of the k-th tensor that it writes, or completes, of which there may be none (NULL); false: there is no k-th. */
+	bool (*output)(const void *context, size_t i, size_t k, const char **name);
+	/* The item with which what it writes is complete, a later one if several write a tensor; NULL: itself. */
+	size_t (*ends)(const void *context, size_t i);
+	/* A file that it would be made from, and that is deleted, or NULL; no function: there is none. */
+	const char *(*lacks)(const void *context, size_t i);
 	const void *context;
 };
 
@@ -36,8 +41,9 @@ int resumed_begin(struct resumed *resumed, const struct partial *partial, const 
                   struct error *error);
 
 /* Opens the transfer's writer, which has this path: continues the file if its journal has any lines; else replaces a file
-   that is there. Then writes the items that the journal does not have. EXIT_IO, EXIT_INPUT, EXIT_MEMORY, codes of the
-   job's function. The caller closes the writer. */
+   that is there. Looks at what the journal says that it holds. Then writes the other items: those that the journal does not have, or that
+   are not what was written then. If one of these lacks a file, changes nothing: EXIT_INPUT. EXIT_IO, EXIT_MEMORY, EXIT_USAGE, codes of
+   the job's function. The caller closes the writer. */
 int resumed_write(struct resumed *resumed, struct transfer *transfer, const struct resumed_job *job,
                   struct error *error);
 

@@ -8,7 +8,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "io/descriptor.h"
@@ -56,39 +55,52 @@ static int sort_names(struct writer *writer, struct error *error)
 	return EXIT_OK;
 }
 
-/* Returns the length of the file up to the end of its tensors. */
-static uint64_t length_of(const struct writer *writer)
+static uint64_t end_of(const struct tensor *tensor)
 {
+	return tensor->offset + tensor->size;
+}
+
+uint64_t writer_length(const struct writer *writer)
+{
+	const uint64_t alignment = writer->alignment > 0 ? writer->alignment : 1;
 	uint64_t end = 0;
 
 	for (size_t i = 0; i < writer->n_tensors; i++)
-		if (writer->tensors[i].offset + writer->tensors[i].size > end)
-			end = writer->tensors[i].offset + writer->tensors[i].size;
-	return writer->header_bytes + end;
+		if (end_of(&writer->tensors[i]) > end)
+			end = end_of(&writer->tensors[i]);
+	return writer->header_bytes + (end + alignment - 1) / alignment * alignment;
 }
 
-/* Creates the file. Its length is set first: whatever a crash leaves has it, so reopen() refuses a foreign file. */
+static int set_length(const struct writer *writer, struct error *error)
+{
+	return ftruncate(writer->fd, (off_t)writer_length(writer)) == 0 ? EXIT_OK : fail_errno(error, writer->path, "cannot write");
+}
+
+/* Creates the file. Its length is set first: a full disk is told of early where the file system can tell. */
 static int create(struct writer *writer, struct error *error)
 {
-	writer->fd = open(writer->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	writer->fd = open(writer->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (writer->fd < 0)
 		return fail_errno(error, writer->path, "cannot create");
-	if (ftruncate(writer->fd, (off_t)length_of(writer)) != 0)
-		return fail_errno(error, writer->path, "cannot write");
-	return EXIT_OK;
+	return set_length(writer, error);
 }
 
-static int reopen(struct writer *writer, struct error *error)
+int writer_restore(struct writer *writer, struct error *error)
 {
-	struct stat status;
+	static const unsigned char zeros[1 << 12];
+	const uint64_t length = writer_length(writer);
+	int code = set_length(writer, error);
 
-	writer->fd = open(writer->path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (writer->fd < 0 || fstat(writer->fd, &status) != 0)
-		return fail_errno(error, writer->path, "cannot open");
-	if (!S_ISREG(status.st_mode) || (uint64_t)status.st_size < length_of(writer))
-		return fail(error, EXIT_INPUT, "%s: was changed since it was begun; --force starts over",
-		            writer->path);
-	return EXIT_OK;
+	/* Tensors are in the order of their data. */
+	for (size_t i = 0; i < writer->n_tensors; i++) {
+		const uint64_t next = i + 1 < writer->n_tensors ? writer->header_bytes + writer->tensors[i + 1].offset : length;
+
+		for (uint64_t at = writer->header_bytes + end_of(&writer->tensors[i]), n; at < next && code == EXIT_OK; at += n) {
+			n = next - at < sizeof zeros ? next - at : sizeof zeros;
+			code = descriptor_write(writer->fd, writer->path, at, zeros, (size_t)n, error);
+		}
+	}
+	return code;
 }
 
 int writer_open(struct writer *writer, struct error *error)
@@ -103,7 +115,7 @@ int writer_open(struct writer *writer, struct error *error)
 	if (code == EXIT_OK)
 		code = sort_names(writer, error);
 	if (code == EXIT_OK)
-		code = writer->reopen ? reopen(writer, error) : create(writer, error);
+		code = writer->reopen ? descriptor_open_own(writer->path, O_RDWR, &writer->fd, error) : create(writer, error);
 	if (code != EXIT_OK)
 		writer_abandon(writer);
 	return code;

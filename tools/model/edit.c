@@ -120,7 +120,8 @@ static int write_file(struct editing *e, const struct file *file, struct error *
 
 static struct partial_target target_of(const struct edit *edit, bool never_resumes)
 {
-	return (struct partial_target){edit->out, file_format_named(edit->out) != NULL, edit->force, edit->resume, never_resumes, NULL, 0};
+	return (struct partial_target){.path = edit->out, .as_file = file_format_named(edit->out) != NULL, .force = edit->force,
+	                               .resume = edit->resume, .never_resumes = never_resumes};
 }
 
 static int begin(struct editing *e, struct edit *edit, bool never_resumes, json_t *fingerprint, struct error *error)

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/content.h"
 #include "io/facts.h"
+#include "io/partial.h"
 
 enum { SAMPLE_BYTES = 1 << 16, N_SAMPLES = 3, SOURCE_TEXT = 160 };
 
@@ -58,44 +60,79 @@ static int hash_samples(XXH3_state_t *hash, const struct file *file, struct erro
 	return code;
 }
 
-static int describe_source(char text[SOURCE_TEXT], XXH3_state_t *hash, const struct file *file, bool times,
-                           struct error *error)
+static int describe_source(char text[SOURCE_TEXT], XXH3_state_t *hash, const struct file *file, struct error *error)
 {
-	char digits[FINGERPRINT_TEXT], changed[64] = "";
-	const struct stat *status = handle_status(file->handle);
+	char digits[FINGERPRINT_TEXT];
 	int code = hash_samples(hash, file, error);
 
 	if (code != EXIT_OK)
 		return code;
-	if (times)
-		snprintf(changed, sizeof changed, " changed at %lld.%09ld", (long long)status->st_mtim.tv_sec,
-		         (long)status->st_mtim.tv_nsec);
 	print_hash(digits, XXH3_128bits_digest(hash));
-	snprintf(text, SOURCE_TEXT, "%" PRIu64 " bytes%s with samples %s", file->size_bytes, changed, digits);
+	snprintf(text, SOURCE_TEXT, "%" PRIu64 " bytes with samples %s", file->size_bytes, digits);
 	return EXIT_OK;
+}
+
+/* Adds when a file was changed last. */
+static bool add_time(json_t *fingerprint, const char *key, const struct file *file)
+{
+	const struct stat *status = handle_status(file->handle);
+	json_t *times = json_object_get(fingerprint, PARTIAL_TIMES);
+	/* Of a time before 1970 the nanoseconds count up, too. */
+	const bool before = status->st_mtim.tv_sec < 0 && status->st_mtim.tv_nsec > 0;
+	const long long seconds = (long long)status->st_mtim.tv_sec + before;
+	const long nanoseconds = before ? 1000000000 - (long)status->st_mtim.tv_nsec : (long)status->st_mtim.tv_nsec;
+	char text[64];
+
+	snprintf(text, sizeof text, "%s%lld.%09ld", before && seconds == 0 ? "-" : "", seconds, nanoseconds);
+	if (times == NULL) {
+		times = json_object();
+		if (json_object_set_new(fingerprint, PARTIAL_TIMES, times) != 0)
+			return false;
+	}
+	return json_object_set_new(times, key, json_string(text)) == 0;
 }
 
 int fingerprint_file(json_t *fingerprint, const char *key, const struct file *file, bool times, struct error *error)
 {
 	XXH3_state_t *hash = XXH3_createState();
 	char text[SOURCE_TEXT];
-	int code = hash == NULL ? fail_memory(error) : describe_source(text, hash, file, times, error);
+	int code = hash == NULL ? fail_memory(error) : describe_source(text, hash, file, error);
 
-	if (code == EXIT_OK && json_object_set_new(fingerprint, key, json_string(text)) != 0)
+	if (code == EXIT_OK && (json_object_set_new(fingerprint, key, json_string(text)) != 0 || (times && !add_time(fingerprint, key, file))))
 		code = fail_memory(error);
 	XXH3_freeState(hash);
 	return code;
 }
 
-static int add_source(json_t *fingerprint, const struct file *file, bool times, struct error *error)
+void fingerprint_key(char key[FINGERPRINT_KEY], const struct file *file)
 {
 	json_t *name = facts_text(model_file_name(file));
-	char key[300];
 
-	snprintf(key, sizeof key, "source %s", name == NULL ? "" : json_string_value(name));
-	int code = fingerprint_file(fingerprint, key, file, times, error);
+	snprintf(key, FINGERPRINT_KEY, "source %s", name == NULL ? "" : json_string_value(name));
 	json_decref(name);
-	return code;
+}
+
+static int add_source(json_t *fingerprint, const struct file *file, bool times, struct error *error)
+{
+	char key[FINGERPRINT_KEY];
+
+	fingerprint_key(key, file);
+	return fingerprint_file(fingerprint, key, file, times, error);
+}
+
+static int read_file(const void *context, uint64_t at, void *bytes, size_t n, struct error *error)
+{
+	const struct file *file = context;
+
+	return handle_read(file->handle, at, bytes, n, error);
+}
+
+int fingerprint_whole(XXH128_hash_t *hash, const struct file *file, unsigned threads, struct error *error)
+{
+	const struct content_range all = {0, file->size_bytes};
+	const struct content content = {read_file, file, 1, &all};
+
+	return content_hash(hash, &content, threads, error);
 }
 
 int fingerprint_sources(json_t *fingerprint, const struct model *model, bool times, struct error *error)

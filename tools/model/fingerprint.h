@@ -12,12 +12,18 @@
 #include "base/error.h"
 #include "model/model.h"
 
-enum { FINGERPRINT_TEXT = 33 };
+enum { FINGERPRINT_TEXT = 33, FINGERPRINT_KEY = 300 };
 
-/* Adds the model's files. With `times` the fingerprint holds when they were changed last: that is for one machine, since
+/* Adds the model's files. With `times` the fingerprint holds when they were changed last (PARTIAL_TIMES): that is for one machine, since
    a copy of them elsewhere may have other times. Data are looked at in a few places only. EXIT_IO, EXIT_INPUT,
    EXIT_MEMORY. */
 int fingerprint_sources(json_t *fingerprint, const struct model *model, bool times, struct error *error);
+
+/* The key of one of them. */
+void fingerprint_key(char key[FINGERPRINT_KEY], const struct file *file);
+
+/* Hashes all of a file. EXIT_IO, EXIT_INPUT, EXIT_MEMORY. */
+int fingerprint_whole(XXH128_hash_t *hash, const struct file *file, unsigned threads, struct error *error);
 
 /* Adds a file of other inputs, looked at in the same way, under a key that says what a user may have changed. */
 int fingerprint_file(json_t *fingerprint, const char *key, const struct file *file, bool times, struct error *error);

@@ -320,8 +320,8 @@ static uint64_t bytes_here(const struct quantize_plan *plan)
 int quantize_run(struct quantize_plan *plan, struct error *error)
 {
 	const struct quantize_settings *settings = plan->settings;
-	const struct partial_target target = {settings->out, quantize_makes_file(settings), settings->force,
-	                                      settings->resume, false, NULL, bytes_here(plan)};
+	const struct partial_target target = {.path = settings->out, .as_file = quantize_makes_file(settings), .force = settings->force,
+	                                      .resume = settings->resume, .bytes = bytes_here(plan)};
 	struct running r = {.plan = plan};
 	json_t *fingerprint = NULL;
 	int code = partial_name(&r.partial, &target, error);

@@ -62,6 +62,15 @@ static void sizes_of(const void *context, size_t i, uint64_t *read, uint64_t *wr
 	*written = entry->output_bytes;
 }
 
+static bool output_of(const void *context, size_t i, size_t k, const char **name)
+{
+	const struct quantize_entry *entry = entry_of(context, i);
+
+	if (k < entry->n_parts)
+		*name = entry->parts[k].name;
+	return k < entry->n_parts;
+}
+
 static void take_counts(const struct writing *w)
 {
 	for (size_t i = 0; i < w->file->n; i++)
@@ -85,7 +94,7 @@ static XXH128_hash_t hash_source(const struct writing *w)
 
 static int write_file(struct writing *w, struct quantize_metadata *metadata, struct error *error)
 {
-	const struct resumed_job job = {write_entry, sizes_of, w};
+	const struct resumed_job job = {write_entry, sizes_of, output_of, NULL, NULL, w};
 	struct writer *writer = &w->transfer->writer;
 	int code = list_parts(w, error);
 

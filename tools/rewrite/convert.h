@@ -18,6 +18,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/option_kind.h"
+#include "io/partial.h"
 #include "model/carry.h"
 #include "model/layout.h"
 #include "model/model.h"
@@ -134,9 +135,15 @@ int convert_check_delete(const struct convert_plan *plan, struct error *error);
 /* malloc'ed, for each file of the source: the last of the output that is made from it. NULL without memory. */
 size_t *convert_last_uses(const struct convert_plan *plan);
 
-/* After file `f` of the output is on the disk: deletes those of the source that no later one needs. EXIT_IO, EXIT_INPUT,
-   EXIT_MEMORY. */
-int convert_delete(const struct convert_plan *plan, const size_t *last, size_t f, struct error *error);
+/* After file `f` of the output is on the disk: deletes those of the source that no later one needs, unless a later one stands for what
+   an earlier run deleted. EXIT_IO, EXIT_INPUT, EXIT_MEMORY, EXIT_USAGE. */
+int convert_delete(const struct convert_plan *plan, const struct partial *partial, const size_t *last, size_t f, struct error *error);
+
+/* A file that making an entry reads, and that an earlier run deleted: its name, or NULL. */
+const char *convert_lacks(const struct convert_plan *plan, const struct convert_entry *entry);
+
+/* A partial_same of a plan: by hashes from before the first deletion. */
+int convert_source_is_same(const void *context, const struct partial *partial, const char *key, bool *known, bool *same, struct error *error);
 
 /* Whether the output is one file, beside which nothing is written. */
 bool convert_makes_file(const struct convert_settings *settings);

@@ -305,6 +305,7 @@ static int change(struct running *r, const struct convert_entry *entry, struct e
 
 	if (code != EXIT_OK)
 		return code;
+	*entry->tally = (struct convert_tally){0};
 	const struct convert_blocks blocks =
 		blocks_to_change(r->plan, entry, entry->group != NULL ? &entry->group->factor : &factor_one);
 	code = convert_blocks_write(&r->transfer, &blocks, &target, entry->tally, error);
@@ -391,6 +392,22 @@ static void sizes_of(const void *context, size_t i, uint64_t *read, uint64_t *wr
 			*written += size;
 }
 
+static bool output_of(const void *context, size_t i, size_t k, const char **name)
+{
+	const struct writing *w = context;
+
+	if (k < N_LAYOUT_PARTS)
+		*name = w->range->entries[i].parts[k].name;
+	return k < N_LAYOUT_PARTS;
+}
+
+static const char *lacks(const void *context, size_t i)
+{
+	const struct writing *w = context;
+
+	return convert_lacks(w->r->plan, &w->range->entries[i]);
+}
+
 /* Has the index list what is made of a file, here or in another part, in the order of the source. */
 static int note_file(struct running *r, const struct range *range, struct error *error)
 {
@@ -406,7 +423,7 @@ static int note_file(struct running *r, const struct range *range, struct error 
 static int write_data(struct running *r, const struct range *range, struct resumed *resumed, struct error *error)
 {
 	const struct writing w = {r, range};
-	const struct resumed_job job = {write_entry, sizes_of, &w};
+	const struct resumed_job job = {write_entry, sizes_of, output_of, NULL, lacks, &w};
 	struct writer *writer = &r->transfer.writer;
 	int code = list_parts(writer, range, error);
 
@@ -466,7 +483,7 @@ static int write_files(struct running *r, struct error *error)
 		range.n_entries = model->files[f].n_tensors;
 		code = is_own(r, f) ? write_file(r, &range, error) : note_file(r, &range, error);
 		if (code == EXIT_OK && r->last_uses != NULL && !r->output.partial.appeared)
-			code = convert_delete(r->plan, r->last_uses, f, error);
+			code = convert_delete(r->plan, &r->output.partial, r->last_uses, f, error);
 		range.entries += range.n_entries;
 	}
 	return code;
@@ -496,7 +513,8 @@ static int begin(struct running *r, struct error *error)
 	json_release(text);
 	json_decref(ignore);
 	carry_fingerprint(&r->plan->carry, fingerprint);
-	const struct partial_target target = {s->out, convert_makes_file(s), s->force, s->resume, false, open_choices, 0};
+	const struct partial_target target = {.path = s->out, .as_file = convert_makes_file(s), .force = s->force, .resume = s->resume,
+	                                      .open = open_choices, .same = convert_source_is_same, .context = r->plan};
 	char part[32];
 	int whole = EXIT_OK;
 	snprintf(part, sizeof part, "%" PRIu32 "/%" PRIu32, s->part.number, s->part.of);

@@ -32,6 +32,7 @@ struct entry {
 	struct tensor output;       /* unless BECOMES_DROPPED */
 	const char *fused;          /* of experts: the tensor that it is a part of; NULL: none */
 	struct decode_place place;  /* in `fused` */
+	size_t last;                /* the last part of it, in the order of the file */
 	struct tensor whole;        /* `fused`, at its first part; no name: none */
 };
 
@@ -156,11 +157,19 @@ static int fuse_experts(struct running *r, const struct by_name *by_name, const 
 	char *kept = arena_string(&r->arena, name);
 	if (shape == NULL || kept == NULL)
 		return fail_memory(error);
+	size_t last = 0;
+	for (uint64_t e = 0; e < model->experts; e++)
+		for (size_t i = 0; i < n; i++) {
+			const size_t at = (size_t)(find_expert(by_name, module, e, projections[i], first) - r->entries);
+
+			last = at > last ? at : last;
+		}
 	for (uint64_t e = 0; e < model->experts; e++)
 		for (size_t i = 0; i < n; i++) {
 			struct entry *part = find_expert(by_name, module, e, projections[i], first);
 
 			part->fused = kept;
+			part->last = last;
 			part->place = by_columns ? (struct decode_place){e * in * n * out + i * out, n * out}
 			                         : (struct decode_place){(e * n + i) * out * in, 0};
 		}
@@ -300,9 +309,25 @@ static void release_file(struct running *r)
 	arena_free(&r->arena);
 }
 
+static bool output_of(const void *context, size_t i, size_t k, const char **name)
+{
+	const struct running *r = context;
+	const struct entry *entry = &r->entries[i];
+
+	*name = entry->becomes == BECOMES_DROPPED ? NULL : entry->fused == NULL ? entry->output.name : i == entry->last ? entry->fused : NULL;
+	return k == 0;
+}
+
+static size_t end_of(const void *context, size_t i)
+{
+	const struct running *r = context;
+
+	return r->entries[i].fused == NULL ? i : r->entries[i].last;
+}
+
 static int write_data(struct running *r, const struct file *file, struct resumed *resumed, struct error *error)
 {
-	const struct resumed_job job = {write_entry, sizes_of, r};
+	const struct resumed_job job = {write_entry, sizes_of, output_of, end_of, NULL, r};
 	struct writer *writer = &r->transfer.writer;
 
 	writer->path = resumed->path;
@@ -382,7 +407,8 @@ static int begin(struct running *r, struct error *error)
 	carry_fingerprint(&r->done->carry, fingerprint);
 	code = json_out_of_memory() ? fail_memory(error)
 	                            : model_output_begin(&r->output, r->model,
-	                                                 &(struct partial_target){s->out, as_file, s->force, s->resume, false, NULL, 0},
+	                                                 &(struct partial_target){.path = s->out, .as_file = as_file, .force = s->force,
+	                                                                          .resume = s->resume},
 	                                                 fingerprint, error);
 	json_decref(fingerprint);
 	return code;
