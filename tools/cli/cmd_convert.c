@@ -9,6 +9,7 @@
 #include "gguf/to_gguf.h"
 #include "io/file_gguf.h"
 #include "io/file_npy.h"
+#include "model/carry.h"
 #include "rewrite/convert.h"
 
 /* Options that are read further after parsing. */
@@ -153,10 +154,13 @@ static int open_and_convert(const struct convert_settings *settings, struct erro
 	if (code != EXIT_OK)
 		return code;
 	const bool to = to_gguf_wanted(settings->out, &model), from = from_gguf_wanted(settings->out, &model);
-	if (to || from)
+	if (to || from) {
 		code = convert_by_gguf(settings, &model, to, error);
-	else
+		if (code == EXIT_OK)
+			code = carry_warn(&model, stderr, error);
+	} else {
 		code = convert(settings, &model, error);
+	}
 	model_close(&model);
 	return code;
 }

@@ -11,13 +11,14 @@
 
 static int print_json(const struct transformation *done, const struct transform_settings *settings, struct error *error)
 {
-	return facts_print(stdout, json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:I, s:I, s:b, s:b, s:o}", "input",
+	return facts_print(stdout, json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:I, s:I, s:b, s:b, s:o, s:o}", "input",
 	                                     facts_text(settings->in), "output", facts_text(settings->out), "tensors_changed",
 	                                     (json_int_t)done->n_changed, "tensors_kept", (json_int_t)done->n_kept, "tensors_left_out", (json_int_t)done->n_left_out, "scales",
 	                                     (json_int_t)done->n_scales, "least_exponent", done->least, "largest_exponent", done->most,
 	                                     "value_rotation", (json_int_t)done->value_rotation, "stream_rotation",
 	                                     (json_int_t)done->stream_rotation, "numbers_rounded", (json_int_t)done->n_rounded, "exact",
-	                                     (int)done->exact, "untied", (int)done->untied, "copied", carry_facts(&done->carry)), error);
+	                                     (int)done->exact, "untied", (int)done->untied, "copied", carry_facts(&done->carry), "not_copied",
+	                                     carry_left_facts(&done->carry)), error);
 }
 
 /* Numbers that powers of two did not scale exactly. */
@@ -30,6 +31,7 @@ void transform_losses(const struct transformation *done)
 {
 	if (done->n_rounded > 0)
 		print_rounded(done, stderr, "mxfp: ");
+	carry_losses(&done->carry, stderr);
 }
 
 int transform_print(const struct transformation *done, const struct transform_settings *settings, struct error *error)
