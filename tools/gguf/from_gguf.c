@@ -304,7 +304,7 @@ static void sizes_of(const void *context, size_t i, uint64_t *read, uint64_t *wr
 
 static int write_file(struct running *r, struct error *error)
 {
-	struct metadata metadata[] = {{"format", "pt"}, {METADATA_VERSION, mxfp_version()}};
+	struct metadata metadata[] = {{METADATA_VERSION, mxfp_version()}};
 	const struct resumed_job job = {write_entry, sizes_of, r};
 	struct writer *writer = &r->transfer.writer;
 	struct resumed resumed;

@@ -25,9 +25,6 @@ enum {
 	DEFAULT_BYTES = 1 << 26 /* of memory, unless the model needs more */
 };
 
-/* The metadata key that only loaders of safetensors want. */
-static const char format_key[] = "format";
-
 struct running {
 	const struct convert_plan *plan;
 	struct model_output output;
@@ -108,7 +105,7 @@ static bool is_outdated(const struct running *r, const struct range *range, cons
 {
 	const size_t prefix = strlen(CONVERT_INVERSE);
 
-	if (r->transfer.writer.format != &file_safetensors && strcmp(pair->key, format_key) == 0)
+	if (r->transfer.writer.format != &file_safetensors && strcmp(pair->key, "format") == 0)
 		return true;
 	if (r->plan->n_held == 0 && metadata_is_own(pair->key))
 		return true;
@@ -132,11 +129,9 @@ static int make_metadata(struct running *r, const struct range *range, struct er
 	struct writer *writer = &r->transfer.writer;
 	int code = EXIT_OK;
 
-	writer->metadata = calloc(file->n_metadata + 4 * range->n_entries + 5, sizeof *writer->metadata);
+	writer->metadata = calloc(file->n_metadata + 4 * range->n_entries + 4, sizeof *writer->metadata);
 	if (writer->metadata == NULL)
 		return fail_memory(error);
-	if (writer->format == &file_safetensors && file_metadata(file, format_key) == NULL)
-		writer->metadata[writer->n_metadata++] = (struct metadata){format_key, "pt"};
 	for (size_t i = 0; i < file->n_metadata; i++)
 		if (!is_outdated(r, range, &file->metadata[i]))
 			writer->metadata[writer->n_metadata++] = file->metadata[i];
