@@ -368,12 +368,34 @@ static int read_role_config(struct model *model, struct error *error)
 	return code;
 }
 
+/* Whether a tensor is of experts as gpt-oss alone has them, and whose file has no notes of ours about what was turned. */
+static bool shows_gpt_oss(const struct model_tensor *at)
+{
+	static const char *const ends[] = {"experts.gate_up_proj_blocks", "experts.down_proj_blocks", "experts.gate_up_proj_bias",
+	                                   "experts.down_proj_bias"};
+
+	for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+		if (strcmp(at->tensor->name, ends[i]) == 0 || suffix_stem(at->tensor->name, ends[i]) != 0)
+			return file_metadata(at->file, METADATA_WEIGHTS) == NULL;
+	return false;
+}
+
+/* The model_type that names tell if no config.json does, as beside a shard on its own: which dimension of experts is which
+   depends on it. */
+static void infer_type(struct model *model)
+{
+	for (size_t i = 0; i < model->n_tensors && model->role_model.type[0] == '\0'; i++)
+		if (shows_gpt_oss(&model->by_name[i]))
+			snprintf(model->role_model.type, sizeof model->role_model.type, "gpt_oss");
+}
+
 static int read_role_model(struct model *model, struct error *error)
 {
 	int code = read_role_config(model, error);
 
 	model->role_model.has = has_tensor;
 	model->role_model.tensors = model;
+	infer_type(model);
 	for (size_t i = 0; i < model->n_tensors && code == EXIT_OK; i++)
 		role_model_see(&model->role_model, model->by_name[i].tensor);
 	return code;

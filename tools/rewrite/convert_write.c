@@ -95,8 +95,7 @@ static int add_tensor(struct running *r, const struct convert_entry *entry, stru
 }
 
 /* Keys, or how they begin, that say how tensors were quantized. */
-static const char weights_key[] = "mxfp.weights";
-static const char *const of_choices[] = {weights_key, "mxfp.rule", "mxfp.recipe", "mxfp.fuse", "mxfp.round", "mxfp.seed",
+static const char *const of_choices[] = {METADATA_WEIGHTS, "mxfp.rule", "mxfp.recipe", "mxfp.fuse", "mxfp.round", "mxfp.seed",
                                          "mxfp.non_finite", LAYOUT_BLOCK, LAYOUT_TENSOR};
 
 /* Whether a pair of the source is dropped: it is not for such files, is written anew, is about a scale that no longer
@@ -140,7 +139,7 @@ static int make_metadata(struct running *r, const struct range *range, struct er
 		writer->metadata[writer->n_metadata++] = (struct metadata){METADATA_VERSION, mxfp_version()};
 	if (writer->format == &file_safetensors && r->changes)
 		writer->metadata[writer->n_metadata++] =
-			(struct metadata){weights_key, mxfp_format_get_info(r->plan->settings->to)->name};
+			(struct metadata){METADATA_WEIGHTS, mxfp_format_get_info(r->plan->settings->to)->name};
 	if (r->plan->carried != NULL)
 		writer->metadata[writer->n_metadata++] = (struct metadata){METADATA_CARRIED, r->plan->carried};
 	for (size_t i = 0; i < range->n_entries && code == EXIT_OK; i++)
