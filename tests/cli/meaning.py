@@ -102,6 +102,9 @@ MODELOPT = {DOWN + ".weight": NIBBLES, DOWN + ".weight_scale": NV_SCALES,
             DOWN + ".weight_scale_2": ("F32", [], f32_bytes([TENSOR_SCALE])),
             DOWN + ".input_scale": ("F32", [], f32_bytes([0.5]))}
 QUARK = {DOWN + ".weight": NIBBLES, DOWN + ".weight_scale": MX_SCALES}
+# The names that Quark's modules have: CHECKPOINT_KEYS of quantizer_quark.py in transformers.
+QUARK_MODULES = {DOWN + ".weight": NIBBLES, DOWN + ".weight_quantizer.scale": MX_SCALES,
+                 DOWN + ".output_quantizer.scale": ("F32", [], f32_bytes([0.5]))}
 
 # ---- as the programs write them
 CT_ARGUMENTS = {"num_bits": 4, "type": "float", "symmetric": True, "group_size": 32, "strategy": "group", "block_structure": None,
@@ -147,6 +150,7 @@ ROUND_CONFIG = {"bits": 4, "act_bits": 4, "data_type": "mx_fp", "act_data_type":
 SOURCES = {"compressed-tensors": (CT, CT_CONFIG, None, numbers_mx), "compressed-tensors, NVFP4": (CT_NV, CT_NV_CONFIG, None,
                                                                                                    numbers_nv),
            "modelopt": (MODELOPT, MO_CONFIG, MO_SECOND, numbers_nv), "quark": (QUARK, QUARK_CONFIG, None, numbers_mx),
+           "quark, names of its modules": (QUARK_MODULES, QUARK_CONFIG, None, numbers_mx),
            "auto-round": (CT, ROUND_CONFIG, None, numbers_mx)}
 
 
@@ -163,6 +167,23 @@ for name, (tensors, section, second, numbers) in SOURCES.items():
           all(abs(a - b) <= 1e-7 * abs(b) for a, b in zip(got, want)), got if isinstance(got, str) else "other numbers")
     code, out, error = run("lint", MODEL)
     check(name + ": lint", "[meaning]" not in out, out + error)
+
+
+# ---- Quark's names of modules are the usual ones: in a file alone, of FP8, and what is refused
+make(QUARK_MODULES, None)
+check("a file with names of Quark's modules", decoded(MODEL + "/model.safetensors") == numbers_mx(), decoded(MODEL + "/model.safetensors"))
+code, out, error = run("quantize", MODEL, "-o", OUT, "-w", "mxfp8-e4m3", "-q")
+check("quantized from Quark's modules", code == 0, error)
+remove(OUT)
+FP8 = bytes(draw.randrange(0x78) for _ in range(ROWS * COLS))
+make({DOWN + ".weight": ("F8_E4M3", [ROWS, COLS], FP8), DOWN + ".weight_quantizer.scale": ("F32", [], f32_bytes([0.25]))}, None)
+check("FP8 with names of Quark's modules", decoded() == [e4m3(c) * 0.25 for c in FP8], decoded())
+make(dict(QUARK_MODULES, **{DOWN + ".weight_quantizer.zero_point": ("U8", [ROWS, COLS // 32], bytes(ROWS * COLS // 32))}), None)
+refused("a zero point of Quark's modules", "weight_zero_point", "dequantize", MODEL, "-o", OUT)
+# Of plain numbers it is what other programs have learned, and no scale of codes.
+make({DOWN + ".weight": ("F32", [1, 32], f32_bytes([1] * 32)), DOWN + ".weight_quantizer.scale": ("F32", [1], f32_bytes([2]))}, None)
+code, out, error = run("inspect", MODEL)
+check("no alias of plain numbers", code == 0 and ".weight_quantizer.scale" in out, out + error)
 
 
 # ---- one key more, or another value: refused by its name

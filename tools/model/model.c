@@ -368,6 +368,65 @@ static int read_role_config(struct model *model, struct error *error)
 	return code;
 }
 
+/* The usual name of a tensor beside codes, from the arena; *other is NULL if it has no other. */
+static int usual_name(struct model *model, const char *name, const char **other, struct error *error)
+{
+	static const struct {
+		const char *name, *read_as;
+	} aliases[] = {
+#define ALIAS(name, read_as, source) {"." name, read_as},
+#include "model/alias.def"
+	};
+	const struct file *file;
+	size_t n = 0, i = 0;
+
+	*other = NULL;
+	while (i < sizeof aliases / sizeof aliases[0] && (n = suffix_stem(name, aliases[i].name)) == 0)
+		i++;
+	if (n == 0)
+		return EXIT_OK;
+	char *text = arena_take(&model->arena, strlen(name) + sizeof ".weight");
+	if (text == NULL)
+		return fail_memory(error);
+	sprintf(text, "%.*s.weight", (int)n, name);
+	const struct tensor *codes = model_find(model, text, &file);
+	if (codes == NULL || dtype_info(codes->dtype)->bits > 8)
+		return EXIT_OK;
+	sprintf(text, "%.*s.%s", (int)n, name, aliases[i].read_as);
+	*other = model_find(model, text, &file) == NULL ? text : NULL;
+	return EXIT_OK;
+}
+
+/* Gives tensors that one program calls otherwise their usual names. */
+static int rename_aliases(struct model *model, struct error *error)
+{
+	bool any = false;
+	int code = EXIT_OK;
+
+	for (size_t f = 0; f < model->n_files && code == EXIT_OK; f++) {
+		struct file *file = &model->files[f];
+		bool renamed = false;
+
+		for (size_t i = 0; i < file->n_tensors && code == EXIT_OK; i++) {
+			const char *other;
+
+			code = usual_name(model, file->tensors[i].name, &other, error);
+			if (code == EXIT_OK && other != NULL) {
+				file->tensors[i].name = other;
+				renamed = true;
+			}
+		}
+		if (!renamed)
+			continue;
+		any = true;
+		free(file->by_name);
+		file->by_name = NULL;
+		if (code == EXIT_OK)
+			code = file_sort_tensors(file, error);
+	}
+	return code == EXIT_OK && any ? index_again(model, error) : code;
+}
+
 /* Whether a tensor is of experts as gpt-oss alone has them, and whose file has no notes of ours about what was turned. */
 static bool shows_gpt_oss(const struct model_tensor *at)
 {
@@ -554,6 +613,8 @@ static int open_path(struct model *model, const char *path, struct error *error)
 		code = open_members(model, error);
 	else
 		code = open_index(model, descriptor_open, path, error);
+	if (code == EXIT_OK)
+		code = rename_aliases(model, error);
 	if (code == EXIT_OK && model->is_directory)
 		code = open_config(model, error);
 	read_grid(model);
