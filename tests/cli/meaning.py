@@ -186,6 +186,42 @@ code, out, error = run("inspect", MODEL)
 check("no alias of plain numbers", code == 0 and ".weight_quantizer.scale" in out, out + error)
 
 
+# ---- modules that the configuration leaves out, and that are still FP8 in squares of the source
+OUT_PROJ = "model.layers.0.self_attn.o_proj"
+SIDE, CORNERS = 256, (0.5, 0.25, 1.0, 2.0)
+SQUARES = bytes(draw.randrange(0x78) for _ in range(SIDE * SIDE))
+FP8_SQUARES = {OUT_PROJ + ".weight": ("F8_E4M3", [SIDE, SIDE], SQUARES),
+               OUT_PROJ + ".weight_scale_inv": ("F32", [2, 2], f32_bytes(CORNERS))}
+OF_SQUARES = f32_bytes([e4m3(SQUARES[r * SIDE + c]) * CORNERS[r // 128 * 2 + c // 128] for r in range(SIDE) for c in range(SIDE)])
+
+
+def leaving_out(section, names):
+    """The section, with another list of modules that are not quantized, and the size of the squares."""
+    section = dict(copy.deepcopy(section), weight_block_size=[128, 128])
+    section["exclude" if "exclude" in section else "ignore"] = names
+    return section
+
+
+for name, tensors, section in (("quark", QUARK, QUARK_CONFIG), ("compressed-tensors", CT, CT_CONFIG), ("modelopt", MODELOPT, MO_CONFIG)):
+    for names in (["lm_head", OUT_PROJ], ["re:.*o_proj" if name == "compressed-tensors" else "*o_proj"]):
+        what = "FP8 of a module that %s leaves out as %s" % (name, names[-1])
+        make(dict(tensors, **FP8_SQUARES), {"model_type": "llama", "quantization_config": leaving_out(section, names)})
+        wanted = decoded()
+        check(what + ": the others", isinstance(wanted, list), wanted)
+        check(what, read_safetensors(WORK + "/decoded/model.safetensors")[OUT_PROJ + ".weight"][2] == OF_SQUARES, "other numbers")
+        code, _, error = run("convert", MODEL, "-o", OUT, "-l", name, "--decode-rest", "f32", "-q")
+        check(what + ": convert", code == 0 and decoded(OUT) == wanted and
+              read_safetensors(OUT + "/model.safetensors")[OUT_PROJ + ".weight"][2] == OF_SQUARES, error)
+        remove(OUT)
+        code, _, error = run("quantize", MODEL, "-o", OUT, "-w", "mxfp8-e4m3", "-q")
+        check(what + ": quantize", code == 0, error)
+        remove(OUT)
+        code, out, _ = run("lint", MODEL)
+        check(what + ": lint", "quantized otherwise" not in out and "[meaning]" not in out, out)
+    make(dict(tensors, **FP8_SQUARES), {"model_type": "llama", "quantization_config": leaving_out(section, ["lm_head"])})
+    refused("FP8 of a module that %s does not leave out" % name, "with scales, and config.json says", "dequantize", MODEL, "-o", OUT)
+
+
 # ---- one key more, or another value: refused by its name
 def put(section, path, value):
     section = copy.deepcopy(section)

@@ -149,7 +149,8 @@ static int convert_by_gguf(const struct convert_settings *s, struct model *model
 static int open_and_convert(const struct convert_settings *settings, struct error *error)
 {
 	struct model model;
-	int code = meaning_open(&model, settings->in, settings->to != OPTION_FORMAT_NONE ? MEANING_FOLDS : MEANING_MOVES, error);
+	const bool computes = settings->to != OPTION_FORMAT_NONE || settings->decode != OPTION_FORMAT_NONE;
+	int code = meaning_open(&model, settings->in, computes ? MEANING_FOLDS : MEANING_MOVES, error);
 
 	if (code != EXIT_OK)
 		return code;
