@@ -102,6 +102,9 @@ MODELOPT = {DOWN + ".weight": NIBBLES, DOWN + ".weight_scale": NV_SCALES,
             DOWN + ".weight_scale_2": ("F32", [], f32_bytes([TENSOR_SCALE])),
             DOWN + ".input_scale": ("F32", [], f32_bytes([0.5]))}
 QUARK = {DOWN + ".weight": NIBBLES, DOWN + ".weight_scale": MX_SCALES}
+# The names that Quark's modules have: CHECKPOINT_KEYS of quantizer_quark.py in transformers.
+QUARK_MODULES = {DOWN + ".weight": NIBBLES, DOWN + ".weight_quantizer.scale": MX_SCALES,
+                 DOWN + ".output_quantizer.scale": ("F32", [], f32_bytes([0.5]))}
 
 # ---- as the programs write them
 CT_ARGUMENTS = {"num_bits": 4, "type": "float", "symmetric": True, "group_size": 32, "strategy": "group", "block_structure": None,
@@ -147,6 +150,7 @@ ROUND_CONFIG = {"bits": 4, "act_bits": 4, "data_type": "mx_fp", "act_data_type":
 SOURCES = {"compressed-tensors": (CT, CT_CONFIG, None, numbers_mx), "compressed-tensors, NVFP4": (CT_NV, CT_NV_CONFIG, None,
                                                                                                    numbers_nv),
            "modelopt": (MODELOPT, MO_CONFIG, MO_SECOND, numbers_nv), "quark": (QUARK, QUARK_CONFIG, None, numbers_mx),
+           "quark, names of its modules": (QUARK_MODULES, QUARK_CONFIG, None, numbers_mx),
            "auto-round": (CT, ROUND_CONFIG, None, numbers_mx)}
 
 
@@ -163,6 +167,59 @@ for name, (tensors, section, second, numbers) in SOURCES.items():
           all(abs(a - b) <= 1e-7 * abs(b) for a, b in zip(got, want)), got if isinstance(got, str) else "other numbers")
     code, out, error = run("lint", MODEL)
     check(name + ": lint", "[meaning]" not in out, out + error)
+
+
+# ---- Quark's names of modules are the usual ones: in a file alone, of FP8, and what is refused
+make(QUARK_MODULES, None)
+check("a file with names of Quark's modules", decoded(MODEL + "/model.safetensors") == numbers_mx(), decoded(MODEL + "/model.safetensors"))
+code, out, error = run("quantize", MODEL, "-o", OUT, "-w", "mxfp8-e4m3", "-q")
+check("quantized from Quark's modules", code == 0, error)
+remove(OUT)
+FP8 = bytes(draw.randrange(0x78) for _ in range(ROWS * COLS))
+make({DOWN + ".weight": ("F8_E4M3", [ROWS, COLS], FP8), DOWN + ".weight_quantizer.scale": ("F32", [], f32_bytes([0.25]))}, None)
+check("FP8 with names of Quark's modules", decoded() == [e4m3(c) * 0.25 for c in FP8], decoded())
+make(dict(QUARK_MODULES, **{DOWN + ".weight_quantizer.zero_point": ("U8", [ROWS, COLS // 32], bytes(ROWS * COLS // 32))}), None)
+refused("a zero point of Quark's modules", "weight_zero_point", "dequantize", MODEL, "-o", OUT)
+# Of plain numbers it is what other programs have learned, and no scale of codes.
+make({DOWN + ".weight": ("F32", [1, 32], f32_bytes([1] * 32)), DOWN + ".weight_quantizer.scale": ("F32", [1], f32_bytes([2]))}, None)
+code, out, error = run("inspect", MODEL)
+check("no alias of plain numbers", code == 0 and ".weight_quantizer.scale" in out, out + error)
+
+
+# ---- modules that the configuration leaves out, and that are still FP8 in squares of the source
+OUT_PROJ = "model.layers.0.self_attn.o_proj"
+SIDE, CORNERS = 256, (0.5, 0.25, 1.0, 2.0)
+SQUARES = bytes(draw.randrange(0x78) for _ in range(SIDE * SIDE))
+FP8_SQUARES = {OUT_PROJ + ".weight": ("F8_E4M3", [SIDE, SIDE], SQUARES),
+               OUT_PROJ + ".weight_scale_inv": ("F32", [2, 2], f32_bytes(CORNERS))}
+OF_SQUARES = f32_bytes([e4m3(SQUARES[r * SIDE + c]) * CORNERS[r // 128 * 2 + c // 128] for r in range(SIDE) for c in range(SIDE)])
+
+
+def leaving_out(section, names):
+    """The section, with another list of modules that are not quantized, and the size of the squares."""
+    section = dict(copy.deepcopy(section), weight_block_size=[128, 128])
+    section["exclude" if "exclude" in section else "ignore"] = names
+    return section
+
+
+for name, tensors, section in (("quark", QUARK, QUARK_CONFIG), ("compressed-tensors", CT, CT_CONFIG), ("modelopt", MODELOPT, MO_CONFIG)):
+    for names in (["lm_head", OUT_PROJ], ["re:.*o_proj" if name == "compressed-tensors" else "*o_proj"]):
+        what = "FP8 of a module that %s leaves out as %s" % (name, names[-1])
+        make(dict(tensors, **FP8_SQUARES), {"model_type": "llama", "quantization_config": leaving_out(section, names)})
+        wanted = decoded()
+        check(what + ": the others", isinstance(wanted, list), wanted)
+        check(what, read_safetensors(WORK + "/decoded/model.safetensors")[OUT_PROJ + ".weight"][2] == OF_SQUARES, "other numbers")
+        code, _, error = run("convert", MODEL, "-o", OUT, "-l", name, "--decode-rest", "f32", "-q")
+        check(what + ": convert", code == 0 and decoded(OUT) == wanted and
+              read_safetensors(OUT + "/model.safetensors")[OUT_PROJ + ".weight"][2] == OF_SQUARES, error)
+        remove(OUT)
+        code, _, error = run("quantize", MODEL, "-o", OUT, "-w", "mxfp8-e4m3", "-q")
+        check(what + ": quantize", code == 0, error)
+        remove(OUT)
+        code, out, _ = run("lint", MODEL)
+        check(what + ": lint", "quantized otherwise" not in out and "[meaning]" not in out, out)
+    make(dict(tensors, **FP8_SQUARES), {"model_type": "llama", "quantization_config": leaving_out(section, ["lm_head"])})
+    refused("FP8 of a module that %s does not leave out" % name, "with scales, and config.json says", "dequantize", MODEL, "-o", OUT)
 
 
 # ---- one key more, or another value: refused by its name

@@ -180,7 +180,7 @@ has "summary" "$(cat "$work/out")" "1 scales were rounded, which changes numbers
 exits 0 "" convert "$work/third.safetensors" -o "$work/to.safetensors" -l modelopt -fq --allow-rounding --json
 text=$(tr -d ' \n' <"$work/out")
 has "JSON" "$text" "\"layout\":\"modelopt\",\"tensors_moved\":1,\"tensors_copied\":1,\"tensors_decoded\":0,\"scales_rounded\":1,"
-has "JSON" "$text" '"scales_left_out":0,"kv_cache_scheme":null,"copied":[]},"tensors":['
+has "JSON" "$text" '"scales_left_out":0,"kv_cache_scheme":null,"copied":[],"not_copied":[]},"tensors":['
 has "JSON" "$text" '{"name":"a.weight","weights":"nvfp4","shape":[1,32],"became":"moved","tensor_scale":{"became":"reciprocal,'
 has "JSON" "$text" 'rounded","was":3.0,"is":0.33333334326744'
 has "JSON" "$text" '"input_scale":{"became":"reciprocal","was":8.0,"is":0.125,"change":0.0}}'

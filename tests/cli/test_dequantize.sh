@@ -24,7 +24,7 @@ echo '{"hidden_size":32,"quantization_config":{"quant_method":"compressed-tensor
 exits 0 "" dequantize "$work/sharded" -o "$work/plain"
 has "summary" "$(cat "$work/out")" "1 tensors decoded to f32, 1 kept"
 exits 0 "" dequantize "$work/sharded" -o "$work/plain" -fq --json --to bf16
-same "JSON" "{\"input\":\"$work/sharded\",\"output\":\"$work/plain\",\"to\":\"bf16\",\"tensors_decoded\":1,\"tensors_converted\":0,\"tensors_kept\":1,\"saturated\":0,\"overflowed\":0,\"pre_quant_scales_folded\":0,\"kv_cache_scheme\":null,\"copied\":[]}" \
+same "JSON" "{\"input\":\"$work/sharded\",\"output\":\"$work/plain\",\"to\":\"bf16\",\"tensors_decoded\":1,\"tensors_converted\":0,\"tensors_kept\":1,\"saturated\":0,\"overflowed\":0,\"pre_quant_scales_folded\":0,\"kv_cache_scheme\":null,\"copied\":[],\"not_copied\":[]}" \
 	"$(tr -d ' \n' <"$work/out")"
 exits 0 "" dequantize "$work/sharded" -o "$work/plain" -fq
 same "decoded" "$times2$times2$half$half" "$(data 256 "$work/plain/$first")"

@@ -51,6 +51,17 @@ model theirs "${gpt_oss%\}},\"quantization_config\":{\"quant_method\":\"mxfp4\"}
 exits 0 "" lint "$work/theirs"
 exits 0 "" dequantize "$work/theirs" -o "$work/back" --to bf16 -f
 exits 0 "" diff "$work/hand" "$work/back"
+# So is a shard on its own, without a config.json: only gpt-oss has such names.
+mkdir "$work/shard"
+cp "$work/theirs/model.safetensors" "$work/shard/model-00001-of-00002.safetensors"
+exits 0 "" dequantize "$work/shard/model-00001-of-00002.safetensors" -o "$work/shard/back.safetensors" --to bf16
+exits 0 "" diff "$work/hand/model.safetensors" "$work/shard/back.safetensors"
+exits 0 "decoded to f32, and what is quantized is rounded once more" quantize "$work/shard/model-00001-of-00002.safetensors" -o "$work/shard/q" --layout gpt-oss --rule floor -q
+exits 0 "" dequantize "$work/shard/q" -o "$work/back" --to bf16 -f
+exits 0 "" diff "$work/hand" "$work/back"
+cp "$work/hand/model.safetensors" "$work/shard/hand.safetensors"
+exits 3 "config.json does not say whether it is [.., out, in] or [.., in, out]" \
+	quantize "$work/shard/hand.safetensors" -o "$work/r" --layout gpt-oss
 # Another layout notes it.
 exits 0 "" convert "$work/theirs" -o "$work/x4" -l trn-x4
 exits 0 "" dequantize "$work/x4" -o "$work/back" --to bf16 -f

@@ -192,13 +192,14 @@ x1.safetensors x2.safetensors" "$(cd "$work/out.d" && echo *)"
 same "README.md" text "$(cat "$work/out.d/README.md")"
 has "summary" "$(cat "$work/out")" "copied as they are: README.md, merges.txt, tokenizer.json, tokenizer.model"
 has "summary" "$(cat "$work/out")" "not copied: .gitattributes (hidden), old.safetensors (weights), pytorch_model.bin \
-(weights), pytorch_model.bin.index.json (weights), secret.txt (symbolic link), sub (directory)"
+(weights), pytorch_model.bin.index.json (weights), secret.txt (symbolic link)"
 exits 0 "" quantize "$work/in" -o "$work/out.d" --dry-run --json
 has "JSON" "$(tr -d ' \n' <"$work/out")" '"copied":["README.md","merges.txt","tokenizer.json","tokenizer.model"]'
 
 # Such an output may be replaced, with what was copied, but nothing else.
 rm "$work/in/README.md"
-exits 0 "" quantize "$work/in" -o "$work/out.d" --force -q
+exits 0 "weights beside the model are no part of it: old.safetensors, pytorch_model.bin, pytorch_model.bin.index.json" \
+	quantize "$work/in" -o "$work/out.d" --force -q
 same "files" "config.json merges.txt model.safetensors.index.json tokenizer.json tokenizer.model \
 x1.safetensors x2.safetensors" "$(cd "$work/out.d" && echo *)"
 echo mine >"$work/out.d/notes.txt"

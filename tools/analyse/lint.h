@@ -112,10 +112,8 @@ const char *lint_check_name(enum lint_check check);
 /* The quantized tensor of that name, or NULL. */
 const struct lint_weight *lint_weight(const struct lint *lint, const char *name);
 
-/* The keys of lists of modules that are not quantized; ModelOpt's file beside config.json, whose `quantization` has such, too:
-   NULL if it is not there. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
-enum { N_LINT_LIST_KEYS = 5 };
-extern const char *const lint_list_keys[N_LINT_LIST_KEYS];
+/* ModelOpt's file beside config.json, whose `quantization` has lists of modules, too: NULL if it is not there. EXIT_INPUT,
+   EXIT_IO, EXIT_MEMORY. */
 #define LINT_SECOND_CONFIG "hf_quant_config.json"
 int lint_second_config(const struct model *model, json_t **config, struct error *error);
 

@@ -13,18 +13,14 @@
 #include <sys/stat.h>
 
 #include "analyse/lint.h"
-#include "analyse/module_list.h"
 #include "base/suffix.h"
 #include "io/elements.h"
 #include "io/json.h"
 #include "io/member.h"
 #include "model/meaning.h"
+#include "model/module_list.h"
 #include "model/role.h"
 #include "model/section.h"
-
-const char *const lint_list_keys[N_LINT_LIST_KEYS] = {
-	"ignore", "modules_to_not_convert", "exclude", "ignored_layers", "exclude_modules",
-};
 
 struct config_check {
 	struct lint *lint;
@@ -70,10 +66,10 @@ static int read_lists(struct config_check *c, struct error *error)
 	json_t *group;
 	int code = EXIT_OK;
 
-	for (size_t i = 0; i < N_LINT_LIST_KEYS && code == EXIT_OK; i++) {
-		code = module_list_add_array(&c->ignored, json_object_get(quantization_config(c), lint_list_keys[i]), error);
+	for (size_t i = 0; i < N_MODULE_LIST_KEYS && code == EXIT_OK; i++) {
+		code = module_list_add_array(&c->ignored, json_object_get(quantization_config(c), module_list_keys[i]), error);
 		if (code == EXIT_OK)
-			code = module_list_add_array(&c->ignored, json_object_get(hf, lint_list_keys[i]), error);
+			code = module_list_add_array(&c->ignored, json_object_get(hf, module_list_keys[i]), error);
 	}
 	json_object_foreach((json_t *)(uintptr_t)groups, key, group)
 		if (code == EXIT_OK)

@@ -453,6 +453,8 @@ void lint_fix_print(const struct lint_fix *fix, const struct lint_settings *sett
 	printf("; in ");
 	print_printable(stdout, settings->out);
 	printf(" errors and warnings %zu\n", fix->n_found);
-	if (!settings->quiet)
+	if (settings->quiet)
+		carry_losses(&fix->carry, stderr);
+	else
 		carry_print(&fix->carry, stdout);
 }

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "analyse/lint_mend.h"
-#include "analyse/module_list.h"
 #include "io/json.h"
 #include "model/meaning.h"
+#include "model/module_list.h"
 #include "model/section.h"
 
 /* The list that a method has, if it stands nowhere. */
@@ -193,8 +193,8 @@ static int go_through_all(struct search *s, const struct sections *sections, boo
 	int code = EXIT_OK;
 
 	for (size_t i = 0; i < sections->n && code == EXIT_OK; i++) {
-		for (size_t k = 0; k < N_LINT_LIST_KEYS && code == EXIT_OK; k++)
-			code = go_through(s, json_object_get(sections->items[i], lint_list_keys[k]), lint_list_keys[k],
+		for (size_t k = 0; k < N_MODULE_LIST_KEYS && code == EXIT_OK; k++)
+			code = go_through(s, json_object_get(sections->items[i], module_list_keys[k]), module_list_keys[k],
 			                  sections->names[i], remove, error);
 		if (code == EXIT_OK && remove)
 			remove_false(s, sections->items[i], sections->names[i]);
@@ -314,8 +314,8 @@ static json_t *list_of(const struct sections *sections, size_t i, const char **k
 	json_t *section = sections->items[i];
 	const char *method = json_string_value(json_object_get(section, "quant_method"));
 
-	for (size_t k = 0; k < N_LINT_LIST_KEYS; k++) {
-		*key = lint_list_keys[k];
+	for (size_t k = 0; k < N_MODULE_LIST_KEYS; k++) {
+		*key = module_list_keys[k];
 		if (json_is_array(json_object_get(section, *key)))
 			return json_object_get(section, *key);
 	}

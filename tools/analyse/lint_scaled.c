@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "analyse/lint.h"
+#include "model/excluded.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -39,12 +40,13 @@ static int look_at(struct lint *lint, const struct scaled *s, uint64_t first, ui
 
 int lint_scaled(struct lint *lint, struct error *error)
 {
+	struct excluded excluded = {.model = lint->model};
 	int code = EXIT_OK;
 
 	for (size_t i = 0; i < lint->model->n_tensors && code == EXIT_OK && lint->n_scaled > 0; i++) {
 		const struct model_tensor *at = &lint->model->by_name[i];
 		struct scaled s;
-		bool found = false, stop = false;
+		bool found = false, stop = false, allowed = true;
 
 		if (lint_weight(lint, at->tensor->name) != NULL)
 			continue;
@@ -54,8 +56,9 @@ int lint_scaled(struct lint *lint, struct error *error)
 			code = EXIT_OK;
 			continue;
 		}
-		if (code == EXIT_OK && found && lint->model->formats != 0 &&
-		    (lint->model->formats >> dtype_info(at->tensor->dtype)->format & 1) == 0)
+		if (code == EXIT_OK && found)
+			code = excluded_allows(&excluded, at->tensor, &allowed, error);
+		if (code == EXIT_OK && !allowed)
 			code = lint_find(lint, LINT_CONFIG, &(struct lint_place){.file = at->file, .tensor = at->tensor->name}, error,
 			                 "it is %s with scales, and config.json says that weights are quantized otherwise",
 			                 dtype_info(at->tensor->dtype)->name);
@@ -63,5 +66,6 @@ int lint_scaled(struct lint *lint, struct error *error)
 		for (uint64_t row = 0; row < rows && !stop && code == EXIT_OK; row += most)
 			code = look_at(lint, &s, row, rows - row < most ? rows - row : most, &stop, error);
 	}
+	excluded_free(&excluded);
 	return code;
 }

@@ -177,7 +177,7 @@ static int check_role(struct lint *lint, const struct lint_place *place, const s
 		                 refusal);
 	if (role.axis != ROLE_TURNED)
 		return EXIT_OK;
-	if (file_metadata(place->file, "mxfp.weights") != NULL && !q->noted_transposed)
+	if (file_metadata(place->file, METADATA_WEIGHTS) != NULL && !q->noted_transposed)
 		return lint_find(lint, LINT_SHAPE, place, error, "by its metadata it has blocks along its last dimension, and %s "
 		                 "runs over the one before", model->type);
 	return check_hidden(lint, place, &whole, "its blocks are along the last dimension of", error);

@@ -44,11 +44,12 @@ static int print_json(const struct calibration *done, const struct calibrate_set
 
 	for (size_t i = 0; i < done->n_rows; i++)
 		json_array_append_new(rows, facts_of_row(&done->rows[i]));
-	json_t *facts = json_pack("{s:o, s:o, s:o, s:I, s:f, s:I, s:I, s:o, s:o}", "input", facts_text(settings->in), "output",
+	json_t *facts = json_pack("{s:o, s:o, s:o, s:I, s:f, s:I, s:I, s:o, s:o, s:o}", "input", facts_text(settings->in), "output",
 	                          facts_text(settings->out), "decoded_from",
 	                          model->n_decoded > 0 ? facts_text(decoded_from(model)) : json_null(), "tokens", (json_int_t)done->n_tokens, "damping",
 	                          settings->damping, "tensors_kept", (json_int_t)done->n_kept, "tensors_left", (json_int_t)done->n_left,
-	                          "tensors", rows, "copied", carry_facts(&done->carry));
+	                          "tensors", rows, "copied", carry_facts(&done->carry), "not_copied",
+	                          carry_left_facts(&done->carry));
 	facts = facts_set(facts, "command", settings->command != NULL ? facts_text(settings->command) : json_null());
 	if (settings->inputs != NULL) {
 		json_t *left = json_array();

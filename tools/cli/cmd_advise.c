@@ -22,6 +22,7 @@
 #include "io/file_gguf.h"
 #include "io/json.h"
 #include "io/output.h"
+#include "model/carry.h"
 #include "model/choices.h"
 #include "model/layout.h"
 #include "model/model_output.h"
@@ -735,6 +736,8 @@ static int open_and_advise(struct settings *s, struct error *error)
 		code = output_begin_file(&output, s->out, s->force, error);
 	if (code == EXIT_OK)
 		code = advise(s, &model, &output, error);
+	if (code == EXIT_OK)
+		code = carry_warn(&model, stderr, error);
 	output_abandon(&output);
 	model_close(&model);
 	return code;

@@ -221,8 +221,10 @@ static int calibrate(struct options *o, const struct model *model, const struct 
 		code = calibrate_run(&done, &o->settings, model, error);
 	if (code == EXIT_OK && (o->settings.json || !o->settings.quiet) && ranks_own() == 0)
 		code = calibrate_print(&done, &o->settings, model, error);
-	else if (code == EXIT_OK && ranks_own() == 0)
+	else if (code == EXIT_OK && ranks_own() == 0) {
 		decoded_print(stderr, "mxfp: ", model);
+		carry_losses(&done.carry, stderr);
+	}
 	calibrate_free(&done);
 	corpus_close(&corpus);
 	file_close(&inputs);

@@ -9,6 +9,7 @@
 #include "gguf/to_gguf.h"
 #include "io/file_gguf.h"
 #include "io/file_npy.h"
+#include "model/carry.h"
 #include "rewrite/convert.h"
 
 /* Options that are read further after parsing. */
@@ -148,15 +149,19 @@ static int convert_by_gguf(const struct convert_settings *s, struct model *model
 static int open_and_convert(const struct convert_settings *settings, struct error *error)
 {
 	struct model model;
-	int code = meaning_open(&model, settings->in, settings->to != OPTION_FORMAT_NONE ? MEANING_FOLDS : MEANING_MOVES, error);
+	const bool computes = settings->to != OPTION_FORMAT_NONE || settings->decode != OPTION_FORMAT_NONE;
+	int code = meaning_open(&model, settings->in, computes ? MEANING_FOLDS : MEANING_MOVES, error);
 
 	if (code != EXIT_OK)
 		return code;
 	const bool to = to_gguf_wanted(settings->out, &model), from = from_gguf_wanted(settings->out, &model);
-	if (to || from)
+	if (to || from) {
 		code = convert_by_gguf(settings, &model, to, error);
-	else
+		if (code == EXIT_OK)
+			code = carry_warn(&model, stderr, error);
+	} else {
 		code = convert(settings, &model, error);
+	}
 	model_close(&model);
 	return code;
 }

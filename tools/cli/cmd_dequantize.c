@@ -65,7 +65,7 @@ static int print_summary(const struct dequantize_settings *s, const struct dequa
 	const char *to = mxfp_format_get_info(s->to)->name;
 
 	if (s->json)
-		return facts_print(stdout, json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s?, s:o}", "input",
+		return facts_print(stdout, json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s?, s:o, s:o}", "input",
 		                                     facts_text(s->in), "output", facts_text(s->out), "to", to, "tensors_decoded",
 		                                     (json_int_t)done->decoded, "tensors_converted", (json_int_t)done->converted,
 		                                     "tensors_kept", (json_int_t)done->kept,
@@ -73,7 +73,7 @@ static int print_summary(const struct dequantize_settings *s, const struct dequa
 		                                     (json_int_t)done->counts.overflowed, "pre_quant_scales_folded",
 		                                     (json_int_t)done->folded, "kv_cache_scheme",
 		                                     done->cache_lost ? "left out" : NULL, "copied",
-		                                     carry_facts(&done->carry)), error);
+		                                     carry_facts(&done->carry), "not_copied", carry_left_facts(&done->carry)), error);
 	printf("%zu tensors decoded to %s", done->decoded, to);
 	if (s->all)
 		printf(", %zu converted", done->converted);
@@ -116,6 +116,8 @@ static int run(int argc, char **argv, struct error *error)
 		fputs("mxfp: ", stderr);
 		print_lost(stderr);
 	}
+	if (code == EXIT_OK && settings.quiet && !settings.json)
+		carry_losses(&done.carry, stderr);
 	dequantize_free(&done);
 	return code;
 }

@@ -4,6 +4,7 @@
 
 #include "analyse/detect.h"
 #include "cli/commands.h"
+#include "model/carry.h"
 
 static enum parsed parse(int argc, char **argv, struct detect_settings *s, struct error *error)
 {
@@ -64,6 +65,8 @@ static int run(int argc, char **argv, struct error *error)
 		code = model_split_like(&source, &quantized, error);
 	if (code == EXIT_OK)
 		code = detect_and_print(&quantized, &source, &settings, error);
+	if (code == EXIT_OK)
+		code = carry_warn(&quantized, stderr, error);
 	model_close(&quantized);
 	model_close(&source);
 	return code;

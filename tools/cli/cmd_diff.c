@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "io/facts.h"
 #include "io/shape.h"
+#include "model/carry.h"
 #include "report/report.h"
 
 /* Names of results, in text and in JSON. */
@@ -389,6 +390,10 @@ static int run(int argc, char **argv, struct error *error)
 		code = model_split_like(&d.b, &d.a, error);
 	if (code == EXIT_OK)
 		code = diff(&d, error);
+	if (code == EXIT_OK)
+		code = carry_warn(&d.a, stderr, error);
+	if (code == EXIT_OK)
+		code = carry_warn(&d.b, stderr, error);
 	table_free(&d.table);
 	model_close(&d.a);
 	model_close(&d.b);

@@ -12,6 +12,7 @@
 #include "eval/corpus.h"
 #include "eval/evaluate.h"
 #include "io/output.h"
+#include "model/carry.h"
 #include "model/layout_config.h"
 #include "model/model_output.h"
 #include "model/quantized.h"
@@ -467,6 +468,10 @@ static int run(int argc, char **argv, struct error *error)
 		code = open_model(job, error);
 	if (parsed == PARSED_RUN && code == EXIT_OK)
 		code = job->options.generate != OPTION_UNSIGNED_NONE ? generate(job, error) : score(job, error);
+	if (parsed == PARSED_RUN && code == EXIT_OK)
+		code = carry_warn(&job->model, stderr, error);
+	if (parsed == PARSED_RUN && code == EXIT_OK && job->base_is_model)
+		code = carry_warn(&job->base, stderr, error);
 	free_job(job);
 	return code;
 }

@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "io/facts.h"
 #include "io/shape.h"
+#include "model/carry.h"
 #include "model/meaning.h"
 #include "model/model.h"
 
@@ -297,6 +298,8 @@ static int run(int argc, char **argv, struct error *error)
 		code = print_json(&model, &sums, totals, error);
 	else if (code == EXIT_OK)
 		print_text(&model, &sums, totals);
+	if (code == EXIT_OK)
+		code = carry_warn(&model, stderr, error);
 	meaning_sums_free(&sums);
 	model_close(&model);
 	return code;

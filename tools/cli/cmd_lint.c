@@ -4,6 +4,7 @@
 
 #include "analyse/lint_fix.h"
 #include "cli/commands.h"
+#include "model/carry.h"
 
 static enum parsed parse(int argc, char **argv, struct lint_settings *s, struct error *error)
 {
@@ -103,6 +104,8 @@ static int run(int argc, char **argv, struct error *error)
 		code = lint_print_summary(&lint, settings.fix ? lint_fix_facts(&fix, &settings) : NULL, error);
 	if (code == EXIT_OK && settings.fix && !settings.json)
 		lint_fix_print(&fix, &settings);
+	if (code == EXIT_OK && !fix.written)
+		code = carry_warn(&model, stderr, error);
 	if (code == EXIT_OK)
 		code = outcome(&lint, &fix);
 	lint_fix_free(&fix);

@@ -80,13 +80,15 @@ static int take_file(const struct part *part, const char *name, const struct out
 	int code = from == NULL || to == NULL ? fail_memory(error) : EXIT_OK;
 	struct stat status;
 
+	if (code == EXIT_OK)
+		code = directory_parents(output->temporary, name, true, error);
 	if (code == EXIT_OK && lstat(to, &status) == 0)
 		code = fail(error, EXIT_INPUT, "%s: another part has a file of that name", from);
 	else if (code == EXIT_OK && (lstat(from, &status) != 0 || !S_ISREG(status.st_mode) || link(from, to) != 0))
 		code = directory_copy(part->directory, output->temporary, name, error);
 	free(from);
 	free(to);
-	return code;
+	return code == EXIT_OK ? directory_sync_parents(output->temporary, name, error) : code;
 }
 
 static int take_files(struct merge *merge, const struct output *output, struct error *error)

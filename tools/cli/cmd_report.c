@@ -14,6 +14,7 @@
 #include "io/descriptor.h"
 #include "io/json.h"
 #include "io/output.h"
+#include "model/carry.h"
 #include "model/model.h"
 #include "model/model_output.h"
 #include "report/evaluation.h"
@@ -363,6 +364,10 @@ static int run_settings(const struct settings *s, struct error *error)
 		code = begin_output(&output, s, &model, &options, error);
 	if (code == EXIT_OK)
 		code = run_open(s, &options, &limits, &model, &evaluation, &output, error);
+	if (code == EXIT_OK)
+		code = carry_warn(&model, stderr, error);
+	if (code == EXIT_OK && options.against != NULL)
+		code = carry_warn(&against, stderr, error);
 	output_abandon(&output);
 	report_evaluation_close(&evaluation);
 	file_close(&activations);

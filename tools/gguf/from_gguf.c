@@ -315,7 +315,7 @@ static bool output_of(const void *context, size_t i, size_t k, const char **name
 
 static int write_file(struct running *r, struct error *error)
 {
-	struct metadata metadata[] = {{"format", "pt"}, {METADATA_VERSION, mxfp_version()}};
+	struct metadata metadata[] = {{METADATA_VERSION, mxfp_version()}};
 	const struct resumed_job job = {write_entry, sizes_of, output_of, NULL, NULL, r};
 	struct writer *writer = &r->transfer.writer;
 	struct resumed resumed;

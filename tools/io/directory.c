@@ -22,6 +22,7 @@
 #include "io/json.h"
 #include "io/member.h"
 #include "io/output.h"
+#include "io/walk.h"
 
 enum { COPY_BYTES = 1 << 16 };
 
@@ -60,12 +61,15 @@ static int read_config(const char *path, struct notes *notes, struct error *erro
 	return code == EXIT_MEMORY ? fail_memory(error) : EXIT_OK;
 }
 
-static bool is_listed(const json_t *names, const char *name)
+/* Whether such a name is listed, or one of a file in the directory of such a name. */
+static bool is_listed(const json_t *names, const char *name, bool directory)
 {
+	const size_t n = strlen(name);
+
 	for (size_t i = 0; i < json_array_size(names); i++) {
 		const char *listed = json_string_value(json_array_get(names, i));
 
-		if (listed != NULL && strcmp(listed, name) == 0)
+		if (listed != NULL && strncmp(listed, name, n) == 0 && listed[n] == (directory ? '/' : '\0'))
 			return true;
 	}
 	return false;
@@ -82,38 +86,25 @@ static bool is_telling(const char *name)
 	return is_weights(name) || strcmp(name, PART_FILE) == 0;
 }
 
-/* Whether such an entry can be mxfp's, by its kind and name. */
-static bool is_named_so(int directory, const char *name, const json_t *carried)
+/* What check_name() sees. */
+struct names {
+	const char *path;
+	const json_t *carried;
+};
+
+/* Whether such an entry can be mxfp's, by its kind and name. EXIT_USAGE. */
+static int check_name(void *context, const struct walk_entry *entry, bool *enter, struct error *error)
 {
-	struct stat status;
+	const struct names *names = context;
+	const bool on_top = entry->depth == 0 && (is_weights(entry->name) || suffix_stem(entry->name, ".json") != 0);
+	bool ours = false;
 
-	if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
-		return false;
-	return is_weights(name) || suffix_stem(name, ".json") != 0 || is_listed(carried, name);
-}
-
-const char *directory_next(DIR *directory)
-{
-	struct dirent *entry;
-
-	do {
-		errno = 0;
-		entry = readdir(directory);
-	} while (entry != NULL && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
-	return entry != NULL ? entry->d_name : NULL;
-}
-
-/* Names and kinds of all entries, by what `carried` lists. EXIT_USAGE, EXIT_IO. */
-static int check_names(const char *path, DIR *directory, const json_t *carried, struct error *error)
-{
-	const char *name;
-
-	while ((name = directory_next(directory)) != NULL && is_named_so(dirfd(directory), name, carried))
-		;
-	if (name != NULL)
-		return fail(error, EXIT_USAGE, "%s: holds '%s', which mxfp does not write, so it is not replaced"
-		            "; name another directory", path, name);
-	return errno != 0 ? fail_errno(error, path, "cannot read") : EXIT_OK;
+	if (S_ISDIR(entry->status.st_mode))
+		ours = *enter = is_listed(names->carried, entry->name, true);
+	else if (S_ISREG(entry->status.st_mode))
+		ours = on_top || is_listed(names->carried, entry->name, false);
+	return ours ? EXIT_OK : fail(error, EXIT_USAGE, "%s: holds '%s', which mxfp does not write, so it is not replaced"
+	                             "; name another directory", names->path, entry->name);
 }
 
 /* Whether mxfp wrote a file of weights: metadata say so, which no other program writes, or keeps when it saves the model
@@ -179,13 +170,33 @@ int directory_check_ours(const char *path, struct error *error)
 	int code = read_config(path, &notes, error);
 	if (code == EXIT_OK)
 		code = check_weights(path, directory, &notes, error);
-	rewinddir(directory);
 	if (code == EXIT_OK)
-		code = check_names(path, directory, notes.carried, error);
+		code = directory_walk(path, check_name, &(struct names){path, notes.carried}, error);
 	json_decref(notes.own);
 	json_decref(notes.carried);
 	closedir(directory);
 	return code;
+}
+
+/* Removes an entry of the directory `at`, and what is below it. Symbolic links are not followed. */
+static bool remove_entry(int at, const char *base, unsigned depth)
+{
+	bool removed = unlinkat(at, base, 0) == 0;
+	const char *name;
+
+	if (removed || (errno != EISDIR && errno != EPERM) || depth >= WALK_DEPTH)
+		return removed;
+	const int fd = openat(at, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	if (directory == NULL) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	for (removed = true; (name = directory_next(directory)) != NULL;)
+		removed = remove_entry(fd, name, depth + 1) && removed;
+	closedir(directory);
+	return unlinkat(at, base, AT_REMOVEDIR) == 0 && removed;
 }
 
 /* In an order after a crash in which directory_check_ours() knows what is left: first what config.json or the weights
@@ -200,7 +211,7 @@ int directory_remove(const char *path)
 		return -1;
 	while ((name = directory_next(directory)) != NULL)
 		if (strcmp(name, CONFIG_FILE) != 0 && !is_telling(name))
-			removed = unlinkat(dirfd(directory), name, 0) == 0 && removed;
+			removed = remove_entry(dirfd(directory), name, 0) && removed;
 	removed = (unlinkat(dirfd(directory), CONFIG_FILE, 0) == 0 || errno == ENOENT) && removed;
 	rewinddir(directory);
 	while ((name = directory_next(directory)) != NULL)
@@ -250,14 +261,56 @@ static int copy_file(const char *from, const char *to, struct error *error)
 	return code;
 }
 
+int directory_parents(const char *directory, const char *name, bool make, struct error *error)
+{
+	char *path = directory_member(directory, name);
+	struct stat status;
+	int code = EXIT_OK;
+
+	if (path == NULL)
+		return fail_memory(error);
+	char *slash = path + strlen(path) - strlen(name);
+	while (code == EXIT_OK && (slash = strchr(slash, '/')) != NULL) {
+		*slash = '\0';
+		if (make && mkdir(path, 0777) != 0 && errno != EEXIST)
+			code = fail_errno(error, path, "cannot create");
+		else if (lstat(path, &status) != 0)
+			code = fail_errno(error, path, "cannot open");
+		else if (!S_ISDIR(status.st_mode))
+			code = fail(error, EXIT_INPUT, "%s: is not a directory, though the name of a file in it says so; name another "
+			            "input or output", path);
+		*slash++ = '/';
+	}
+	free(path);
+	return code;
+}
+
+int directory_sync_parents(const char *directory, const char *name, struct error *error)
+{
+	char *path = directory_member(directory, name), *slash;
+	const size_t n = path == NULL ? 0 : strlen(path) - strlen(name);
+	int code = path == NULL ? fail_memory(error) : EXIT_OK;
+
+	while (code == EXIT_OK && (slash = strrchr(path + n, '/')) != NULL) {
+		*slash = '\0';
+		code = directory_sync(path, error);
+	}
+	free(path);
+	return code;
+}
+
 int directory_copy(const char *from, const char *to, const char *name, struct error *error)
 {
 	char *source = directory_member(from, name), *target = directory_member(to, name);
-	int code = source == NULL || target == NULL ? fail_memory(error) : copy_file(source, target, error);
+	int code = source == NULL || target == NULL ? fail_memory(error) : directory_parents(from, name, false, error);
 
+	if (code == EXIT_OK)
+		code = directory_parents(to, name, true, error);
+	if (code == EXIT_OK)
+		code = copy_file(source, target, error);
 	free(source);
 	free(target);
-	return code;
+	return code == EXIT_OK ? directory_sync_parents(to, name, error) : code;
 }
 
 char *directory_of(const char *path)

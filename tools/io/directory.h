@@ -3,12 +3,10 @@
 #ifndef TOOLS_IO_DIRECTORY_H
 #define TOOLS_IO_DIRECTORY_H
 
-#include <dirent.h>
+#include <stdbool.h>
 
 #include "base/error.h"
-
-/* Returns the name of the next entry except "." and ".."; NULL at the end with errno 0, or on a failure. */
-const char *directory_next(DIR *directory);
+#include "io/walk.h"
 
 /* The file that describes the model in a directory, and lists files that mxfp copied there. */
 #define CONFIG_FILE "config.json"
@@ -24,15 +22,22 @@ enum { CONFIG_BYTES_MAX = 1 << 24 };
 #define METADATA_CARRIED "mxfp.carried"
 
 /* Checks that a directory holds only what mxfp wrote: regular files named *.safetensors, by their metadata, *.json, and
-   those that are listed as carried. Besides an empty one and a part, one without weights is not known. EXIT_USAGE,
+   those that are listed as carried, also in directories below. Besides an empty one and a part, one without weights is not known. EXIT_USAGE,
    EXIT_IO, EXIT_MEMORY. */
 int directory_check_ours(const char *path, struct error *error);
 
-/* Removes a directory and the files in it. Returns 0, or -1 with errno. */
+/* Removes a directory and what is in it. Returns 0, or -1 with errno. */
 int directory_remove(const char *path);
 
-/* Copies a file that member_open() opens from one directory into another under its name, replacing any file there, and
-   syncs it. EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
+/* Checks that the directories in a name such as "a/b" are ones below `directory`, not symbolic links; makes them first if
+   that is asked for. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+int directory_parents(const char *directory, const char *name, bool make, struct error *error);
+
+/* Syncs them. EXIT_IO, EXIT_MEMORY. */
+int directory_sync_parents(const char *directory, const char *name, struct error *error);
+
+/* Copies a file that member_open() opens from one directory into another under its name, which may be one in a directory
+   below ("a/b"), replacing any file there, and syncs it. EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
 int directory_copy(const char *from, const char *to, const char *name, struct error *error);
 
 /* Returns malloc'ed "DIRECTORY/NAME", or NULL. */

@@ -81,6 +81,7 @@ struct metadata {
 
 /* The key that every safetensors file of an output has. */
 #define METADATA_VERSION "mxfp.version"
+#define METADATA_WEIGHTS "mxfp.weights" /* the format that most weights were quantized to */
 
 /* Whether it is a key that only mxfp writes. */
 bool metadata_is_own(const char *key);

@@ -427,15 +427,27 @@ static void append_string(struct text *text, const char *string)
 	json_decref(value);
 }
 
+static void append_pair(struct text *text, const struct metadata *pair, bool first)
+{
+	append_text(text, first ? "" : ",");
+	append_string(text, pair->key);
+	append_text(text, ":");
+	append_string(text, pair->value);
+}
+
+/* With a format if none is stated: transformers 4 loads a file without metadata, and refuses one whose metadata have none. */
 static void append_metadata(struct text *text, const struct writer *writer)
 {
+	static const struct metadata format = {"format", "pt"};
+	bool stated = false;
+
+	for (size_t i = 0; i < writer->n_metadata; i++)
+		stated |= strcmp(writer->metadata[i].key, format.key) == 0;
 	append_text(text, "\"" METADATA_KEY "\":{");
-	for (size_t i = 0; i < writer->n_metadata; i++) {
-		append_text(text, i == 0 ? "" : ",");
-		append_string(text, writer->metadata[i].key);
-		append_text(text, ":");
-		append_string(text, writer->metadata[i].value);
-	}
+	if (!stated)
+		append_pair(text, &format, true);
+	for (size_t i = 0; i < writer->n_metadata; i++)
+		append_pair(text, &writer->metadata[i], stated && i == 0);
 	append_text(text, "}");
 }
 

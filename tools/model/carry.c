@@ -3,9 +3,7 @@
 
 #include "model/carry.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,20 +14,38 @@
 #include "io/directory.h"
 #include "io/facts.h"
 #include "io/member.h"
+#include "io/walk.h"
 #include "model/layout.h"
+
+static const char carry_weights[] = "weights", carry_adapter[] = "adapter";
+
+/* Of what lies in directories. A tokenizer has 35 MB at most. */
+enum { CARRY_BYTES_MAX = 1 << 26, CARRY_ENTRIES_MAX = 10000 };
+
+/* A warning names so many. */
+enum { CARRY_NAMES = 8 };
 
 /* Endings of weight files and their indices: a copy of them would be the model once more. */
 static bool is_weights(const char *name)
 {
 	static const char *const suffixes[] = {
 		".safetensors", ".index.json", ".gguf", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx",
-		".onnx_data", ".npy", ".npz", ".tflite", ".nemo",
+		".onnx_data", ".onnx.data", ".npy", ".npz", ".tflite", ".nemo", ".pdparams", ".ot", ".pkl", ".pickle",
 	};
 
 	for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
 		if (suffix_stem(name, suffixes[i]) != 0)
 			return true;
 	return false;
+}
+
+/* Files of an adapter, of PEFT or MLX. Without the weights, the configuration has loaders look for another model. */
+static bool is_adapter(const char *base)
+{
+	static const char weights[] = "adapter_model.";
+
+	return strncmp(base, weights, sizeof weights - 1) == 0 || strcmp(base, "adapter_config.json") == 0 ||
+	       strcmp(base, "adapters.safetensors") == 0 || strcmp(base, "adapters.npz") == 0;
 }
 
 /* Whether a name can stand in the JSON that lists it. */
@@ -43,39 +59,66 @@ static bool is_text(const char *name)
 	return text;
 }
 
-/* Makes the mode of a symbolic link that of the file it leads to, if that may be read. EXIT_MEMORY. */
-static int follow(const char *directory, const char *name, struct stat *status, struct error *error)
+/* Makes mode and size of a symbolic link those of the file it leads to, if that may be read. EXIT_MEMORY. */
+static int follow(const char *path, struct stat *status, struct error *error)
 {
-	char *path = directory_member(directory, name);
 	struct error ignored;
 	uint64_t size;
 	int fd;
 
-	if (path == NULL)
-		return fail_memory(error);
 	const int code = member_open(path, &fd, &size, &ignored);
-	free(path);
 	if (code == EXIT_OK) {
 		close(fd);
 		status->st_mode = S_IFREG;
+		status->st_size = (off_t)size;
 	}
 	return code == EXIT_MEMORY ? fail_memory(error) : EXIT_OK;
 }
 
-/* Why an entry stays behind, or NULL. */
-static const char *why_left(const char *name, const struct stat *status)
+static bool is_empty(const char *path)
+{
+	DIR *directory = opendir(path);
+	const bool empty = directory != NULL && directory_next(directory) == NULL;
+
+	if (directory != NULL)
+		closedir(directory);
+	return empty;
+}
+
+/* Why a directory is not entered, or NULL. */
+static const char *why_not_entered(const char *path, const struct walk_entry *entry, size_t n_seen)
+{
+	struct error ignored;
+
+	if (entry->base[0] == '.')
+		return "hidden";
+	if (!is_text(entry->name))
+		return "name is not UTF-8";
+	if (access(path, R_OK | X_OK) != 0)
+		return "cannot be read";
+	if (suffix_stem(entry->base, ".partial") != 0)
+		return "an unfinished output";
+	if (!is_empty(path) && directory_check_ours(path, &ignored) == EXIT_OK)
+		return "mxfp wrote it";
+	return entry->depth + 1 == WALK_DEPTH ? "nested too deep" : n_seen > CARRY_ENTRIES_MAX ? "too many files" : NULL;
+}
+
+/* Why a file stays behind, or NULL. */
+static const char *why_left(const struct walk_entry *entry, const struct stat *status)
 {
 	if (S_ISLNK(status->st_mode))
 		return "symbolic link";
-	if (S_ISDIR(status->st_mode))
-		return "directory";
 	if (!S_ISREG(status->st_mode))
 		return "not a regular file";
-	if (name[0] == '.')
+	if (entry->base[0] == '.')
 		return "hidden";
-	if (is_weights(name))
-		return "weights";
-	return is_text(name) ? NULL : "name is not UTF-8";
+	if (is_adapter(entry->base))
+		return carry_adapter;
+	if (is_weights(entry->base))
+		return carry_weights;
+	if (entry->depth > 0 && status->st_size > CARRY_BYTES_MAX)
+		return "larger than 64 MiB";
+	return is_text(entry->name) ? NULL : "name is not UTF-8";
 }
 
 /* Files that the output has of its own, or that are read as part of the model. */
@@ -122,37 +165,46 @@ static int add(struct carry *carry, const char *name, const char *reason, struct
 	return copy == NULL || (names == NULL && left == NULL) ? fail_memory(error) : EXIT_OK;
 }
 
-static int list(struct carry *carry, const struct model *model, DIR *directory, struct error *error)
+struct listing {
+	struct carry *carry;
+	const struct model *model;
+	size_t n_seen;
+};
+
+static int list_entry(void *context, const struct walk_entry *entry, bool *enter, struct error *error)
 {
-	const char *name;
-	struct stat status;
+	struct listing *l = context;
+	struct stat status = entry->status;
+	const char *reason = NULL;
 	int code = EXIT_OK;
 
-	while (code == EXIT_OK && (name = directory_next(directory)) != NULL) {
-		if (is_replaced(model, name))
-			continue;
-		if (fstatat(dirfd(directory), name, &status, AT_SYMLINK_NOFOLLOW) != 0)
-			return fail_errno(error, model->directory, "cannot read");
-		if (S_ISLNK(status.st_mode))
-			code = follow(model->directory, name, &status, error);
-		if (code == EXIT_OK)
-			code = add(carry, name, why_left(name, &status), error);
-	}
-	return code != EXIT_OK || errno == 0 ? code : fail_errno(error, model->directory, "cannot read");
+	if (entry->depth == 0 && is_replaced(l->model, entry->name))
+		return EXIT_OK;
+	char *path = directory_member(l->model->directory, entry->name);
+	if (path == NULL)
+		return fail_memory(error);
+	l->n_seen++;
+	if (S_ISDIR(status.st_mode))
+		reason = why_not_entered(path, entry, l->n_seen);
+	else if (S_ISLNK(status.st_mode))
+		code = follow(path, &status, error);
+	free(path);
+	*enter = S_ISDIR(status.st_mode) && reason == NULL;
+	if (code != EXIT_OK || *enter)
+		return code;
+	return add(l->carry, entry->name, S_ISDIR(status.st_mode) ? reason : why_left(entry, &status), error);
 }
 
 int carry_list(struct carry *carry, const struct model *model, struct error *error)
 {
+	struct listing l = {carry, model, 0};
+
 	*carry = (struct carry){.superseded = model->n_superseded};
 	if (!model->is_directory)
 		return EXIT_OK;
 	if (model->superseded != NULL && (carry->first = arena_string(&carry->arena, model->superseded)) == NULL)
 		return fail_memory(error);
-	DIR *directory = opendir(model->directory);
-	if (directory == NULL)
-		return fail_errno(error, model->directory, "cannot open");
-	int code = list(carry, model, directory, error);
-	closedir(directory);
+	const int code = directory_walk(model->directory, list_entry, &l, error);
 	if (carry->n > 0)
 		qsort(carry->names, carry->n, sizeof *carry->names, compare_strings);
 	if (carry->n_left > 0)
@@ -178,6 +230,15 @@ json_t *carry_facts(const struct carry *carry)
 	return names;
 }
 
+json_t *carry_left_facts(const struct carry *carry)
+{
+	json_t *names = json_array();
+
+	for (size_t i = 0; i < carry->n_left; i++)
+		names = facts_append(names, facts_text(carry->left[i].name));
+	return names;
+}
+
 void carry_fingerprint(const struct carry *carry, json_t *fingerprint)
 {
 	for (size_t i = 0; i < carry->n; i++)
@@ -196,6 +257,40 @@ const char *carry_text(struct carry *carry)
 	return text;
 }
 
+/* A line for what stays behind for that reason, if anything does. */
+static void print_left(const struct carry *carry, const char *reason, const char *what, const char *before, const char *path,
+                       FILE *stream)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < carry->n_left; i++) {
+		if (carry->left[i].reason != reason || n++ >= CARRY_NAMES)
+			continue;
+		if (n == 1) {
+			fputs(before, stream);
+			print_printable(stream, path);
+			fputs(path[0] != '\0' ? ": " : "", stream);
+		}
+		fputs(n == 1 ? what : ", ", stream);
+		print_printable(stream, carry->left[i].name);
+	}
+	if (n > CARRY_NAMES)
+		fprintf(stream, " and %zu more", n - CARRY_NAMES);
+	fputs(n > 0 ? "\n" : "", stream);
+}
+
+static void print_losses(const struct carry *carry, const char *before, const char *path, FILE *stream)
+{
+	print_left(carry, carry_adapter, "an adapter is not applied; merge_and_unload() of PEFT makes one model of both: ", before, path,
+	           stream);
+	print_left(carry, carry_weights, "weights beside the model are no part of it: ", before, path, stream);
+}
+
+void carry_losses(const struct carry *carry, FILE *stream)
+{
+	print_losses(carry, "mxfp: ", "", stream);
+}
+
 void carry_print(const struct carry *carry, FILE *stream)
 {
 	for (size_t i = 0; i < carry->n; i++) {
@@ -209,11 +304,23 @@ void carry_print(const struct carry *carry, FILE *stream)
 		fprintf(stream, " (%s)", carry->left[i].reason);
 	}
 	fputs(carry->n_left > 0 ? "\n" : "", stream);
+	print_losses(carry, "", "", stream);
 	if (carry->superseded > 0) {
 		fprintf(stream, "%zu tensors stand in two files, and the copies that the index names were taken: ", carry->superseded);
 		print_printable(stream, carry->first);
 		fputs(carry->superseded > 1 ? ", ...\n" : "\n", stream);
 	}
+}
+
+int carry_warn(const struct model *model, FILE *stream, struct error *error)
+{
+	struct carry carry;
+	struct error ignored;
+	const int code = carry_list(&carry, model, &ignored);
+
+	print_losses(&carry, "mxfp: ", model->path, stream);
+	carry_free(&carry);
+	return code == EXIT_MEMORY ? fail_memory(error) : EXIT_OK;
 }
 
 void carry_free(struct carry *carry)

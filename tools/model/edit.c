@@ -137,6 +137,7 @@ static int begin(struct editing *e, struct edit *edit, bool never_resumes, json_
 		if (e->carried == NULL)
 			code = fail_memory(error);
 	}
+	carry_fingerprint(edit->carry, fingerprint);
 	if (code == EXIT_OK)
 		code = model_output_begin(&e->output, model, &target, fingerprint, error);
 	e->output.partial.transient = edit->transient;

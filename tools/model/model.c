@@ -368,12 +368,93 @@ static int read_role_config(struct model *model, struct error *error)
 	return code;
 }
 
+/* The usual name of a tensor beside codes, from the arena; *other is NULL if it has no other. */
+static int usual_name(struct model *model, const char *name, const char **other, struct error *error)
+{
+	static const struct {
+		const char *name, *read_as;
+	} aliases[] = {
+#define ALIAS(name, read_as, source) {"." name, read_as},
+#include "model/alias.def"
+	};
+	const struct file *file;
+	size_t n = 0, i = 0;
+
+	*other = NULL;
+	while (i < sizeof aliases / sizeof aliases[0] && (n = suffix_stem(name, aliases[i].name)) == 0)
+		i++;
+	if (n == 0)
+		return EXIT_OK;
+	char *text = arena_take(&model->arena, strlen(name) + sizeof ".weight");
+	if (text == NULL)
+		return fail_memory(error);
+	sprintf(text, "%.*s.weight", (int)n, name);
+	const struct tensor *codes = model_find(model, text, &file);
+	if (codes == NULL || dtype_info(codes->dtype)->bits > 8)
+		return EXIT_OK;
+	sprintf(text, "%.*s.%s", (int)n, name, aliases[i].read_as);
+	*other = model_find(model, text, &file) == NULL ? text : NULL;
+	return EXIT_OK;
+}
+
+/* Gives tensors that one program calls otherwise their usual names. */
+static int rename_aliases(struct model *model, struct error *error)
+{
+	bool any = false;
+	int code = EXIT_OK;
+
+	for (size_t f = 0; f < model->n_files && code == EXIT_OK; f++) {
+		struct file *file = &model->files[f];
+		bool renamed = false;
+
+		for (size_t i = 0; i < file->n_tensors && code == EXIT_OK; i++) {
+			const char *other;
+
+			code = usual_name(model, file->tensors[i].name, &other, error);
+			if (code == EXIT_OK && other != NULL) {
+				file->tensors[i].name = other;
+				renamed = true;
+			}
+		}
+		if (!renamed)
+			continue;
+		any = true;
+		free(file->by_name);
+		file->by_name = NULL;
+		if (code == EXIT_OK)
+			code = file_sort_tensors(file, error);
+	}
+	return code == EXIT_OK && any ? index_again(model, error) : code;
+}
+
+/* Whether a tensor is of experts as gpt-oss alone has them, and whose file has no notes of ours about what was turned. */
+static bool shows_gpt_oss(const struct model_tensor *at)
+{
+	static const char *const ends[] = {"experts.gate_up_proj_blocks", "experts.down_proj_blocks", "experts.gate_up_proj_bias",
+	                                   "experts.down_proj_bias"};
+
+	for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+		if (strcmp(at->tensor->name, ends[i]) == 0 || suffix_stem(at->tensor->name, ends[i]) != 0)
+			return file_metadata(at->file, METADATA_WEIGHTS) == NULL;
+	return false;
+}
+
+/* The model_type that names tell if no config.json does, as beside a shard on its own: which dimension of experts is which
+   depends on it. */
+static void infer_type(struct model *model)
+{
+	for (size_t i = 0; i < model->n_tensors && model->role_model.type[0] == '\0'; i++)
+		if (shows_gpt_oss(&model->by_name[i]))
+			snprintf(model->role_model.type, sizeof model->role_model.type, "gpt_oss");
+}
+
 static int read_role_model(struct model *model, struct error *error)
 {
 	int code = read_role_config(model, error);
 
 	model->role_model.has = has_tensor;
 	model->role_model.tensors = model;
+	infer_type(model);
 	for (size_t i = 0; i < model->n_tensors && code == EXIT_OK; i++)
 		role_model_see(&model->role_model, model->by_name[i].tensor);
 	return code;
@@ -532,6 +613,8 @@ static int open_path(struct model *model, const char *path, struct error *error)
 		code = open_members(model, error);
 	else
 		code = open_index(model, descriptor_open, path, error);
+	if (code == EXIT_OK)
+		code = rename_aliases(model, error);
 	if (code == EXIT_OK && model->is_directory)
 		code = open_config(model, error);
 	read_grid(model);

@@ -33,6 +33,8 @@ static const struct sign {
 	{"", ".aria2", "'@' shows that " DOWNLOAD, NULL},
 	{"", ".safetensors.part", "'@' shows that " DOWNLOAD, NULL},
 	{"adapter_model.", "", "'@' is an adapter (LoRA); merge_and_unload() of PEFT makes a model of it and its base", NULL},
+	{"adapters.", "", "'@' is an adapter (LoRA) of MLX; mlx_lm.fuse makes a model of it and its base", NULL},
+	{"adapter_config.json", "", "'@' is of an adapter (LoRA) whose weights are not here; name a model", NULL},
 	{"model_index.json", "", "it is a pipeline of diffusers; name the weights of a part, such as "
 	 "$/transformer/diffusion_pytorch_model.safetensors", NULL},
 	{"", MODEL_INDEX_SUFFIX, "name $/@", NULL},

@@ -3,9 +3,7 @@
 
 #include "model/part.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,6 +17,7 @@
 #include "io/facts.h"
 #include "io/json.h"
 #include "io/member.h"
+#include "io/walk.h"
 #include "model/model.h"
 
 enum { PART_BYTES_MAX = 1 << 24 };
@@ -75,9 +74,15 @@ int part_share(size_t *owners, const uint64_t *bytes, size_t n, size_t n_owners,
 	return code;
 }
 
+/* Whether a name is of a file beside or in directories below: "a" or "a/b", nothing hidden. */
 static bool is_plain(const char *name)
 {
-	return name[0] != '\0' && name[0] != '.' && strpbrk(name, "/\\") == NULL && strcmp(name, PART_FILE) != 0;
+	for (const char *at = name; at != NULL; at = strchr(at, '/')) {
+		at += at != name;
+		if (*at == '\0' || *at == '.' || *at == '/')
+			return false;
+	}
+	return strchr(name, '\\') == NULL && strcmp(name, PART_FILE) != 0;
 }
 
 static int check_file(const struct part *part, const char *name, const json_t *bytes, struct error *error)
@@ -92,10 +97,10 @@ static int check_file(const struct part *part, const char *name, const json_t *b
 	char *path = directory_member(part->directory, name);
 	if (path == NULL)
 		return fail_memory(error);
-	int code = EXIT_OK;
-	if (lstat(path, &status) != 0)
+	int code = directory_parents(part->directory, name, false, error);
+	if (code == EXIT_OK && lstat(path, &status) != 0)
 		code = fail_errno(error, path, "cannot open");
-	else if ((code = member_open(path, &fd, &size, error)) == EXIT_OK)
+	else if (code == EXIT_OK && (code = member_open(path, &fd, &size, error)) == EXIT_OK)
 		close(fd);
 	if (code == EXIT_OK && size != (uint64_t)json_integer_value(bytes))
 		code = fail(error, EXIT_INPUT, "%s: is not the file of %" JSON_INTEGER_FORMAT " bytes that mxfp "
@@ -161,22 +166,23 @@ void part_free(struct part *part)
 	*part = (struct part){0};
 }
 
+static int list_file(void *context, const struct walk_entry *entry, bool *enter, struct error *error)
+{
+	json_t *files = context;
+
+	*enter = S_ISDIR(entry->status.st_mode);
+	if (*enter || strcmp(entry->name, PART_FILE) == 0)
+		return EXIT_OK;
+	return json_object_set_new(files, entry->name, json_integer(entry->status.st_size)) == 0 ? EXIT_OK : fail_memory(error);
+}
+
 /* Lists every file of the directory with its size; NULL if memory ran out or it cannot be read. */
 static json_t *list_files(const char *path)
 {
-	DIR *directory = opendir(path);
-	json_t *files = directory == NULL ? NULL : json_object();
-	bool whole = files != NULL;
-	struct stat status;
-	const char *name;
+	json_t *files = json_object();
+	struct error ignored;
 
-	while (whole && (name = directory_next(directory)) != NULL)
-		if (strcmp(name, PART_FILE) != 0)
-			whole = fstatat(dirfd(directory), name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-			        json_object_set_new(files, name, json_integer(status.st_size)) == 0;
-	if (directory != NULL)
-		closedir(directory);
-	if (whole)
+	if (files != NULL && directory_walk(path, list_file, files, &ignored) == EXIT_OK)
 		return files;
 	json_decref(files);
 	return NULL;

@@ -153,7 +153,7 @@ static bool states(const struct search *search, const struct file *file, const s
 {
 	const struct model *model = search->model;
 	const char *weights = search->stated.words[0][0] != '\0' ? search->stated.words[0]
-	                                                         : file_metadata(file, "mxfp.weights");
+	                                                         : file_metadata(file, METADATA_WEIGHTS);
 	const char *name = json_string_value(json_object_get(json_object_get(model->config, "quantization_config"),
 	                                                     "format"));
 	enum mxfp_format format;

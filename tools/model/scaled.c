@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "model/decoded.h"
+#include "model/excluded.h"
 #include "model/quantized.h"
 
 /* Whether codes are those of a quantized tensor, for which their scales are no numbers to multiply by. Who reads it tells what
@@ -67,12 +68,12 @@ int scaled_owner(const struct tensor **codes, const struct model *model, const s
 }
 
 /* Makes codes their numbers, and lists what belongs to them. */
-static int replace(struct model *model, struct tensor *tensor, const struct file *file, bool compares,
+static int replace(struct model *model, struct tensor *tensor, const struct file *file, bool compares, struct excluded *excluded,
                    struct tensor_list *drop, struct error *error)
 {
 	struct scaled scaled, *kept;
 	const struct file *other;
-	bool found = false, quantized = false;
+	bool found = false, quantized = false, allowed = false;
 	int code = EXIT_OK;
 
 	if (tensor->dtype == DTYPE_F8_E4M3 || tensor->dtype == DTYPE_F8_E5M2)
@@ -83,12 +84,14 @@ static int replace(struct model *model, struct tensor *tensor, const struct file
 		return EXIT_OK;
 	if (code != EXIT_OK || !found)
 		return code;
-	const uint32_t format = UINT32_C(1) << dtype_info(tensor->dtype)->format;
-	if (model->formats != 0 && (model->formats & format) == 0) {
+	code = excluded_allows(excluded, tensor, &allowed, error);
+	if (code != EXIT_OK)
+		return code;
+	if (!allowed) {
 		char text[LAYOUT_FORMATS_TEXT];
 
 		return fail_tensor(error, file->path, tensor->name, "is %s with scales, and config.json says %s; one of them is of another "
-		                   "model", dtype_info(tensor->dtype)->name, layout_formats_text(model->formats, NULL, text));
+		                   "model, or the list of modules that are not quantized lacks it", dtype_info(tensor->dtype)->name, layout_formats_text(model->formats, NULL, text));
 	}
 	if (tensor->size > UINT64_MAX / sizeof(float))
 		return fail_tensor(error, file->path, tensor->name, "is too large to be decoded");
@@ -113,12 +116,14 @@ static int replace(struct model *model, struct tensor *tensor, const struct file
 
 int model_decode_scaled(struct model *model, bool compares, struct error *error)
 {
+	struct excluded excluded = {.model = model};
 	struct tensor_list drop = {0};
 	int code = EXIT_OK;
 
 	for (size_t f = 0; f < model->n_files; f++)
 		for (size_t i = 0; i < model->files[f].n_tensors && code == EXIT_OK; i++)
-			code = replace(model, &model->files[f].tensors[i], &model->files[f], compares, &drop, error);
+			code = replace(model, &model->files[f].tensors[i], &model->files[f], compares, &excluded, &drop, error);
+	excluded_free(&excluded);
 	if (code == EXIT_OK)
 		code = model_remove(model, &drop, error);
 	free(drop.items);

@@ -23,7 +23,7 @@ size_t quantize_choices(const struct quantize_plan *plan, struct metadata *choic
 	size_t n = 0;
 
 	add(choices, &n, METADATA_VERSION, mxfp_version());
-	add(choices, &n, "mxfp.weights", mxfp_format_get_info(weights->format)->name);
+	add(choices, &n, METADATA_WEIGHTS, mxfp_format_get_info(weights->format)->name);
 	if (mxfp_format_get_info(weights->format)->tensor_scale)
 		add(choices, &n, "mxfp.recipe", choice_name(OPTION_RECIPE, weights->recipe));
 	else

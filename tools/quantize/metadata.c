@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/file_safetensors.h"
-
 enum { HASH_DIGITS = 32, NUMBER_BYTES = 24 };
 
 static void add(struct quantize_metadata *metadata, const char *key, const char *value)
@@ -17,11 +15,9 @@ static void add(struct quantize_metadata *metadata, const char *key, const char 
 	metadata->pairs[metadata->n++] = (struct metadata){key, value};
 }
 
-/* The source's own, without what an earlier run of ours left there; loaders want `format`. */
+/* The source's own, without what an earlier run of ours left there. */
 static void add_source(struct quantize_metadata *metadata, const struct file *source)
 {
-	if (source->format == &file_safetensors && file_metadata(source, "format") == NULL)
-		add(metadata, "format", "pt");
 	for (size_t i = 0; i < source->n_metadata; i++)
 		if (!metadata_is_own(source->metadata[i].key))
 			add(metadata, source->metadata[i].key, source->metadata[i].value);
@@ -88,7 +84,7 @@ int quantize_metadata_make(struct quantize_metadata *metadata, const struct quan
 	const struct file *source = file->source;
 
 	*metadata = (struct quantize_metadata){0};
-	metadata->pairs = calloc(source->n_metadata + 3 * file->n + QUANTIZE_CHOICES_MAX + 3,
+	metadata->pairs = calloc(source->n_metadata + 3 * file->n + QUANTIZE_CHOICES_MAX + 2,
 	                         sizeof *metadata->pairs);
 	metadata->hash = arena_take(&metadata->arena, HASH_DIGITS + 1);
 	if (metadata->pairs == NULL || metadata->hash == NULL)

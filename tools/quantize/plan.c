@@ -41,7 +41,7 @@ static int check_unquantized(const struct model *model, struct error *error)
 		                                          "keys and values may be lost");
 	}
 	for (size_t i = 0; i < model->n_files; i++) {
-		const char *weights = file_metadata(&model->files[i], "mxfp.weights");
+		const char *weights = file_metadata(&model->files[i], METADATA_WEIGHTS);
 
 		if (weights != NULL)
 			return fail(error, EXIT_INPUT, "%s: is already quantized: by mxfp, %s; %s",

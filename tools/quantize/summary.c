@@ -177,6 +177,7 @@ void quantize_losses(const struct quantize_plan *plan)
 		fprintf(stderr, "mxfp: %" PRIu64 " numbers were NaN and %" PRIu64 " Inf\n", counts.nan, counts.inf);
 	decoded_print(stderr, "mxfp: ", plan->model);
 	print_cautions(stderr, "mxfp: ", plan, false);
+	carry_losses(&plan->carry, stderr);
 }
 
 static void print_totals(const struct quantize_plan *plan)
@@ -261,6 +262,7 @@ static json_t *head_facts(const struct quantize_plan *plan)
 	facts = facts_set(facts, "decoded_from", plan->model->n_decoded > 0 ? facts_text(decoded_from(plan->model)) : json_null());
 	facts = facts_set(facts, "cautions", cautions_facts(plan));
 	facts = facts_set(facts, "copied", carry_facts(&plan->carry));
+	facts = facts_set(facts, "not_copied", carry_left_facts(&plan->carry));
 	return s->dry_run ? facts : facts_update(facts, counts_weights_facts(&totals.counts));
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/library.h"
 #include "base/must_succeed.h"
+#include "quantize/finite.h"
 
 /* Rows of a tensor by columns, read for several pieces at once. */
 struct ahead {
@@ -141,8 +142,29 @@ static int fail_non_finite(const struct quantizing *q, uint64_t index, struct er
 
 	return fail_tensor(error, q->transfer->file->path, entry->source->name,
 	                   "element %" PRIu64 " (row %" PRIu64 ", column %" PRIu64
-	                   ") is %s; mxfp quantize --non-finite propagate or saturate goes on",
-	                   index, index / entry->cols, index % entry->cols, what);
+	                   ") is %s; mxfp quantize --non-finite propagate goes on, and of Inf saturate%s",
+	                   index, index / entry->cols, index % entry->cols, what,
+	                   mxfp_format_get_info(q->format)->tensor_scale ? "" : " with --rule floor");
+}
+
+/* Refuses what decodes to Inf though no policy lets an Inf through, and a NaN, which MXFP_NON_FINITE_SATURATE does not replace. */
+static int check_finite(const struct quantizing *q, const struct transfer_piece *piece, const struct mxfp_blocks *blocks,
+                        struct error *error)
+{
+	const struct quantize_entry *entry = q->entry;
+	size_t row, col;
+	bool is_nan;
+
+	if (!quantize_finds_non_finite(blocks, &row, &col, &is_nan))
+		return EXIT_OK;
+	if (is_nan)
+		return fail_tensor(error, q->transfer->file->path, entry->source->name,
+		                   "row %" PRIu64 " has NaN in the block from column %" PRIu64 " on, which --non-finite saturate does not "
+		                   "replace; mxfp quantize --non-finite propagate goes on", piece->piece.row + row, piece->piece.col + col);
+	return fail_tensor(error, q->transfer->file->path, entry->source->name,
+	                   "row %" PRIu64 ", column %" PRIu64 " is so near to the largest f32 that it becomes Inf in %s; mxfp quantize %s",
+	                   piece->piece.row + row, piece->piece.col + col, mxfp_format_get_info(q->format)->name,
+	                   mxfp_format_get_info(q->format)->tensor_scale ? "--ignore PATTERN leaves it as it is" : "--rule floor clamps it");
 }
 
 /* Writes the kept codes of a piece and their masks. */
@@ -239,6 +261,12 @@ static int quantize_piece(const void *context, const struct transfer_piece *piec
 	if (q->into != NULL) {
 		copy_parts(q, piece, &blocks);
 		return EXIT_OK;
+	}
+	if (q->options.non_finite != MXFP_NON_FINITE_PROPAGATE) {
+		const int code = check_finite(q, piece, &blocks, error);
+
+		if (code != EXIT_OK)
+			return code;
 	}
 	if (q->target.choice.layout->positive_zeros)
 		clear_signs_of_zeros(piece->result, piece_elements(piece) / 2);

@@ -357,7 +357,7 @@ static int plan_entry(struct convert_plan *plan, struct convert_entry *entry, co
 		return code;
 	if (codes != NULL)
 		return fail_tensor(error, file->path, codes->name, "is %s with scales that are numbers, which layout %s does not hold; --to "
-		                   "%s makes blocks of it", dtype_info(codes->dtype)->name, plan->settings->layout->name,
+		                   "%s makes blocks of it, --decode-rest bf16 numbers", dtype_info(codes->dtype)->name, plan->settings->layout->name,
 		                   codes->dtype == DTYPE_F8_E5M2 ? "mxfp8-e5m2" : "mxfp8-e4m3");
 	entry->ignored = entry->name != NULL && patterns_match(&plan->ignored, entry->name);
 	/* A tensor that is already in the layout is copied part by part, also in a form that is only read. */
@@ -658,7 +658,8 @@ int convert_config(const struct convert_plan *plan, json_t **config, struct erro
 	json_prepare();
 	if (*config == NULL)
 		*config = json_object();
-	json_t *quantization = new_config(plan, *config);
+	/* Of what is decoded the section is gone there, and it says how the others are quantized. */
+	json_t *quantization = new_config(plan, plan->settings->to == OPTION_FORMAT_NONE && plan->model->config != NULL ? plan->model->config : *config);
 	section_remove_all(*config);
 	if (quantization != NULL)
 		layout_config_put(*config, plan->settings->layout, quantization);

@@ -190,6 +190,7 @@ void convert_losses(const struct convert_plan *plan)
 
 	print_rounded(plan, &totals, stderr, "mxfp: ");
 	print_lost(plan, &totals, stderr, "mxfp: ");
+	carry_losses(&plan->carry, stderr);
 }
 
 static void print_totals(const struct convert_plan *plan)
@@ -226,7 +227,7 @@ static json_t *head_facts(const struct convert_plan *plan)
 	const struct totals totals = sum_up(plan);
 	const struct convert_settings *s = plan->settings;
 
-	json_t *facts = json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:I, s:s?, s:o}", "input", facts_text(s->in), "output",
+	json_t *facts = json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:I, s:s?, s:o, s:o}", "input", facts_text(s->in), "output",
 	                 facts_text(s->out), "layout", s->layout->name, "tensors_moved", (json_int_t)totals.moved,
 	                 "tensors_copied", (json_int_t)totals.copied, "tensors_decoded", (json_int_t)totals.decoded,
 	                 "scales_rounded", (json_int_t)totals.rounded, "largest_change", totals.change, "scales_left_out",
@@ -234,7 +235,7 @@ static json_t *head_facts(const struct convert_plan *plan)
 	                 plan->cache_lost      ? "left out"
 	                 : plan->cache != NULL ? "kept"
 	                                       : NULL,
-	                 "copied", carry_facts(&plan->carry));
+	                 "copied", carry_facts(&plan->carry), "not_copied", carry_left_facts(&plan->carry));
 	if (s->to == OPTION_FORMAT_NONE)
 		return facts;
 	return facts_update(facts, json_pack("{s:s, s:I, s:b, s:o}", "to", mxfp_format_get_info(s->to)->name, "tensors_changed",

@@ -25,9 +25,6 @@ enum {
 	DEFAULT_BYTES = 1 << 26 /* of memory, unless the model needs more */
 };
 
-/* The metadata key that only loaders of safetensors want. */
-static const char format_key[] = "format";
-
 struct running {
 	const struct convert_plan *plan;
 	struct model_output output;
@@ -98,8 +95,7 @@ static int add_tensor(struct running *r, const struct convert_entry *entry, stru
 }
 
 /* Keys, or how they begin, that say how tensors were quantized. */
-static const char weights_key[] = "mxfp.weights";
-static const char *const of_choices[] = {weights_key, "mxfp.rule", "mxfp.recipe", "mxfp.fuse", "mxfp.round", "mxfp.seed",
+static const char *const of_choices[] = {METADATA_WEIGHTS, "mxfp.rule", "mxfp.recipe", "mxfp.fuse", "mxfp.round", "mxfp.seed",
                                          "mxfp.non_finite", LAYOUT_BLOCK, LAYOUT_TENSOR};
 
 /* Whether a pair of the source is dropped: it is not for such files, is written anew, is about a scale that no longer
@@ -108,7 +104,7 @@ static bool is_outdated(const struct running *r, const struct range *range, cons
 {
 	const size_t prefix = strlen(CONVERT_INVERSE);
 
-	if (r->transfer.writer.format != &file_safetensors && strcmp(pair->key, format_key) == 0)
+	if (r->transfer.writer.format != &file_safetensors && strcmp(pair->key, "format") == 0)
 		return true;
 	if (r->plan->n_held == 0 && metadata_is_own(pair->key))
 		return true;
@@ -132,11 +128,9 @@ static int make_metadata(struct running *r, const struct range *range, struct er
 	struct writer *writer = &r->transfer.writer;
 	int code = EXIT_OK;
 
-	writer->metadata = calloc(file->n_metadata + 4 * range->n_entries + 5, sizeof *writer->metadata);
+	writer->metadata = calloc(file->n_metadata + 4 * range->n_entries + 4, sizeof *writer->metadata);
 	if (writer->metadata == NULL)
 		return fail_memory(error);
-	if (writer->format == &file_safetensors && file_metadata(file, format_key) == NULL)
-		writer->metadata[writer->n_metadata++] = (struct metadata){format_key, "pt"};
 	for (size_t i = 0; i < file->n_metadata; i++)
 		if (!is_outdated(r, range, &file->metadata[i]))
 			writer->metadata[writer->n_metadata++] = file->metadata[i];
@@ -145,7 +139,7 @@ static int make_metadata(struct running *r, const struct range *range, struct er
 		writer->metadata[writer->n_metadata++] = (struct metadata){METADATA_VERSION, mxfp_version()};
 	if (writer->format == &file_safetensors && r->changes)
 		writer->metadata[writer->n_metadata++] =
-			(struct metadata){weights_key, mxfp_format_get_info(r->plan->settings->to)->name};
+			(struct metadata){METADATA_WEIGHTS, mxfp_format_get_info(r->plan->settings->to)->name};
 	if (r->plan->carried != NULL)
 		writer->metadata[writer->n_metadata++] = (struct metadata){METADATA_CARRIED, r->plan->carried};
 	for (size_t i = 0; i < range->n_entries && code == EXIT_OK; i++)

@@ -42,7 +42,8 @@ static int print_json(const struct transformation *done, const struct transform_
 	                                     (json_int_t)done->n_scales, "least_exponent", done->least, "largest_exponent", done->most,
 	                                     "value_rotation", (json_int_t)done->value_rotation, "stream_rotation",
 	                                     (json_int_t)done->stream_rotation, "numbers_rounded", (json_int_t)done->n_rounded, "exact",
-	                                     (int)done->exact, "untied", (int)done->untied, "copied", carry_facts(&done->carry), "command",
+	                                     (int)done->exact, "untied", (int)done->untied, "copied", carry_facts(&done->carry), "not_copied",
+	                                     carry_left_facts(&done->carry), "command",
 	                                     command_facts(settings)), error);
 }
 
@@ -56,6 +57,7 @@ void transform_losses(const struct transformation *done)
 {
 	if (done->n_rounded > 0)
 		print_rounded(done, stderr, "mxfp: ");
+	carry_losses(&done->carry, stderr);
 }
 
 int transform_print(const struct transformation *done, const struct transform_settings *settings, struct error *error)

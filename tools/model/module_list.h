@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Lists of modules in config.json: names of modules or of what they are in, their ends, globs, or after "re:" regular
    expressions. */
-#ifndef TOOLS_ANALYSE_MODULE_LIST_H
-#define TOOLS_ANALYSE_MODULE_LIST_H
+#ifndef TOOLS_MODEL_MODULE_LIST_H
+#define TOOLS_MODEL_MODULE_LIST_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -10,6 +10,10 @@
 
 #include "base/error.h"
 #include "model/pattern.h"
+
+/* The keys of such lists of what is not quantized. */
+enum { N_MODULE_LIST_KEYS = 5 };
+extern const char *const module_list_keys[N_MODULE_LIST_KEYS];
 
 /* All zero: empty. */
 struct module_list {

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
-#include "analyse/module_list.h"
+#include "model/module_list.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/suffix.h"
+
+const char *const module_list_keys[N_MODULE_LIST_KEYS] = {
+	"ignore", "modules_to_not_convert", "exclude", "ignored_layers", "exclude_modules",
+};
 
 int module_list_add(struct module_list *list, const char *text, struct error *error)
 {
