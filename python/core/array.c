@@ -171,6 +171,16 @@ static bool from_interface(struct array *a, PyObject *interface, const char *wha
 	return true;
 }
 
+/* The attribute of an object, or NULL without an exception if it has none. */
+static PyObject *attribute(PyObject *object, const char *name)
+{
+	PyObject *value = PyObject_GetAttrString(object, name);
+
+	if (value == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
+		PyErr_Clear();
+	return value;
+}
+
 static bool check_device(long type, const char *what)
 {
 	if (type == DL_CPU || type == DL_CUDA_HOST)
@@ -182,12 +192,14 @@ static bool check_device(long type, const char *what)
 /* Asks an object where it lies, before it makes its memory ready for others. */
 static bool check_dlpack_device(PyObject *object, const char *what)
 {
-	PyObject *device = PyObject_CallMethod(object, "__dlpack_device__", NULL);
+	PyObject *ask = attribute(object, "__dlpack_device__");
+	PyObject *device = ask != NULL ? PyObject_CallNoArgs(ask) : NULL;
 	PyObject *type = device != NULL ? PySequence_GetItem(device, 0) : NULL;
-	const long number = type != NULL ? PyLong_AsLong(type) : -1;
+	const long number = type != NULL ? PyLong_AsLong(type) : DL_CPU;
 
 	Py_XDECREF(type);
 	Py_XDECREF(device);
+	Py_XDECREF(ask);
 	return PyErr_Occurred() == NULL && check_device(number, what);
 }
 
@@ -249,16 +261,6 @@ static bool from_dlpack(struct array *a, PyObject *capsule, const char *what)
 	for (int i = 0; i < a->n_dims && t->strides != NULL; i++)
 		a->strides[i] = (Py_ssize_t)((size_t)t->strides[i] * a->item);
 	return true;
-}
-
-/* The attribute of an object, or NULL without an exception if it has none. */
-static PyObject *attribute(PyObject *object, const char *name)
-{
-	PyObject *value = PyObject_GetAttrString(object, name);
-
-	if (value == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
-		PyErr_Clear();
-	return value;
 }
 
 bool array_get(struct array *a, PyObject *object, const char *what)

@@ -246,3 +246,17 @@ def test_parts_in_torch_dtypes():
         mxfp.Quantized(q.codes.to("meta"), q.scales, q.shape, "mxfp8")
     assert numpy.array_equal(numpy.asarray(q), q.dequantize().numpy())
     assert q == mxfp.quantize(X, "mxfp8") and mxfp.quantize(X, "mxfp8") == q
+
+
+def test_default_device():
+    if not hasattr(torch, "set_default_device"):
+        pytest.skip("torch before 2.0")
+    with torch.device("meta"):
+        assert torch.equal(mxfp.cast(T, "f32").to("cpu"), T) and mxfp.quantize(T, "mxfp4").codes.device.type == "cpu"
+
+
+def test_too_large():
+    with pytest.raises(MemoryError):
+        mxfp.cast(torch.zeros(1).expand(1 << 60), "f32")
+    with pytest.raises(MemoryError):
+        mxfp.amax(torch.zeros(1).expand(1 << 60))

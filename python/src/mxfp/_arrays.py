@@ -125,7 +125,7 @@ class Lists(Memory):
 def _flatten(numbers: list[float], x: Any, what: str) -> tuple[int, ...]:
     """Appends the numbers of nested lists, and returns their shape."""
     if not isinstance(x, (list, tuple)):
-        if isinstance(x, str):
+        if not hasattr(type(x), "__float__"):
             raise _no_numbers(x, what)
         numbers.append(float(x))
         return ()
@@ -174,7 +174,7 @@ class Numpy(Kind):
 
     def look(self, x: Any, what: str = "x") -> tuple[Any, int, tuple[int, ...]]:
         dtype = x.dtype
-        if type(x) is not self.array and isinstance(x, self.numpy.ma.MaskedArray):
+        if type(x) is not self.array and getattr(x, "mask", None) is not None:
             raise TypeError(f"{what}: a masked array, whose mask is not read; fill it first: x.filled(0)")
         # These two without a hash, which takes longer than all else here.
         if dtype is self.float32:
@@ -238,7 +238,7 @@ class Other(Numpy):
         number = -1 if dtype is None else self.format_of(dtype)
         if number >= 0 and hasattr(x, "__array__"):
             # jax's arrays of ml_dtypes' dtypes, among others.
-            return super().look(self.numpy.asarray(x), what)
+            return super().look(self.numpy.asanyarray(x), what)
         return x, *_described(x, what)
 
     def place(self, x: Any, what: str = "out") -> tuple[Any, int, tuple[int, ...]]:
@@ -295,7 +295,7 @@ class Torch(Kind):
         if x.is_neg():
             x = self.tried(x.resolve_neg, what)
         elif self.is_zeros(x):
-            x = self.torch.zeros(x.shape, dtype=x.dtype)
+            x = self.torch.zeros(x.shape, dtype=x.dtype, device="cpu")
         return self.memory(x, known, what)
 
     def place(self, x: Any, what: str = "out") -> tuple[Any, int, tuple[int, ...]]:
@@ -366,10 +366,15 @@ class Torch(Kind):
         return self.dtypes[number]
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        return self.torch.empty(shape, dtype=dtype)
+        try:
+            made = self.torch.empty(shape, dtype=dtype)
+            # set_default_device() may have said another.
+            return made if made.device.type == "cpu" else self.torch.empty(shape, dtype=dtype, device="cpu")
+        except RuntimeError as error:
+            raise MemoryError(str(error).splitlines()[0]) from None
 
     def bytes(self, shape: tuple[int, ...]) -> Any:
-        return self.torch.empty(shape, dtype=self.uint8)
+        return self.empty(shape, self.uint8)
 
     def moved(self, x: Any, axis: int) -> Any:
         return self.torch.movedim(x, -1, axis)
@@ -460,7 +465,7 @@ def source_number(found: int, source: str | None, what: str = "x") -> int:
 
 
 def target_of(kind: Kind, to: Any, argument: str = "format", takes: tuple[int, ...] = ()) -> tuple[int, Any]:
-    """The format, one of those that the function takes, if it says any, and dtype of results: `to` is a format, its name, or a dtype."""
+    """The format and dtype of results: `to` is a format, its name, or a dtype; `takes` has all formats that there may be, if not all."""
     number, native = _target(kind, to, argument)
     if takes and number not in takes:
         names = [_core.formats[i][0] for i in takes]

@@ -417,12 +417,11 @@ def _words(positions: Any) -> Any:
     from array import array
 
     letter = "I" if array("I").itemsize == 4 else "L"
-    numbers = positions.tolist() if hasattr(positions, "tolist") else list(positions)
     try:
-        return memoryview(array(letter, numbers))
+        return memoryview(array(letter, positions.tolist() if hasattr(positions, "tolist") else list(positions)))
     except OverflowError:
         raise ValueError("positions: they are from 0 to 2^32 - 1") from None
-    except TypeError:
+    except (TypeError, RuntimeError):
         raise TypeError("positions: integers in one dimension are needed") from None
 
 

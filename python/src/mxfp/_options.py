@@ -81,6 +81,7 @@ class Options:
         first_index: int = 0,
         tensor_amax: float | None = None,
     ) -> None:
+        tensor_amax = optional(tensor_amax, "tensor_amax", 0)
         given = locals()
         self._given = {name: value for name, value in given.items() if name != "self" and value != _DEFAULT_OPTIONS[name]}
         self._row: Row = (
@@ -94,7 +95,7 @@ class Options:
             word(seed, "seed"),
             word(stream, "stream"),
             word(first_index, "first_index"),
-            optional(tensor_amax, "tensor_amax", 0),
+            tensor_amax,
         )
 
     def __repr__(self) -> str:

@@ -161,8 +161,9 @@ class Quantized:
         code_shape, scale_shape = part_shapes(formats[self.format], self.shape, self.axis)
         for what, expected in (("codes", code_shape), ("scales", scale_shape)):
             data, found = self._part(what)
-            if _core.describe(data, what)[3] != 1:
-                raise TypeError(f"{what}: dtype {getattr(self, what).dtype}; they are bytes, uint8")
+            size = _core.describe(data, what)[3]
+            if size != 1:
+                raise TypeError(f"{what}: elements of {8 * size} bits; they are bytes: uint8")
             if found != expected:
                 raise ValueError(
                     f"{what}: shape {found}; {self.format} of shape {self.shape} has {what} of shape {expected}"
