@@ -32,8 +32,8 @@ Python 3.11 or later. numpy is needed for numpy's arrays alone; nothing else is.
 - **torch's tensors** are read as torch reads them, whatever lies in their memory: views that negate lazily (`z.conj().imag`) and
   zeros without memory too. A tensor that requires grad is read; the result has no gradient. torch 1.13 or later will do.
 - **Refused**, with the way out: tensors of a GPU or of `meta`; sparse, quantized and nested tensors; subclasses whose numbers lie in
-  other tensors, as FakeTensor and DTensor, and what `vmap` and `grad` pass to functions; masked arrays; complex numbers, booleans,
-  texts, None.
+  other tensors, as FakeTensor and DTensor; all tensors inside `vmap`, `grad`, `torch.jit.trace` and `make_fx`; masked arrays; complex
+  numbers, booleans, texts, None.
 - **Results** are torch's for torch's tensors, which must be on the CPU, numpy's for all others, and memoryviews where numpy is not
   installed. Codes have torch's dtype where torch has one, and are numpy's uint8 (bf16: uint16); give a dtype instead of a name to
   have another: `mxfp.cast(x, ml_dtypes.float8_e4m3fn)`. `codes` and `scales` of Quantized are always bytes, which

@@ -187,6 +187,26 @@ def test_transforms():
     assert torch.equal(vmap(lambda x: x + mxfp.cast(T[0], "f32"))(T), T + T[0])
 
 
+def recorders():
+    """What calls a function once, to write down what functions of torch it calls."""
+    yield "trace", lambda f: torch.jit.trace(f, (T,), check_trace=False)
+    yield "make_fx", lambda f: __import__("torch.fx.experimental.proxy_tensor").fx.experimental.proxy_tensor.make_fx(f)(T)
+    yield "functionalize", lambda f: torch.func.functionalize(f)(T)
+    yield "export", lambda f: torch.export.export(type("M", (torch.nn.Module,), {"forward": lambda self, x: f(x)})(), (T,), strict=False)
+
+
+@pytest.mark.parametrize("name, record", recorders(), ids=lambda x: x if isinstance(x, str) else "")
+@pytest.mark.filterwarnings("ignore")
+def test_recorded(name, record):
+    """A record would have the memory of the result, and not what is written there."""
+    if name != "trace" and not hasattr(torch, "export"):
+        pytest.skip("torch before 2.1")
+    for call in (lambda x: mxfp.cast(x, "f32"), lambda x: mxfp.quantize(x + 1, "mxfp4").codes):
+        with pytest.raises(TypeError, match="x: (torch is recording|a FakeTensor|a tensor of torch.func.functionalize)"):
+            record(call)
+    assert torch.equal(mxfp.cast(T, "f32"), T)
+
+
 def test_subclasses():
     class Plain(torch.Tensor):
         pass

@@ -249,7 +249,10 @@ class Other(Numpy):
 
     def listed(self, x: Any, what: str) -> Any:
         """Numbers and lists of them in float64. numpy would take None for NaN, and read texts."""
-        found = self.numpy.asarray(x)
+        try:
+            found = self.numpy.asarray(x)
+        except RuntimeError as error:  # of torch, for what it has in the list
+            raise TypeError(f"{what}: {error}") from None
         if found.dtype.kind not in "biufO" and found.dtype.name not in DTYPES:
             raise _no_numbers(x, what)
         if found.dtype.kind == "O":
@@ -284,6 +287,12 @@ class Torch(Kind):
                 self.known[dtype] = (number, torch.int16 if _core.formats[number][8] == 2 else torch.uint8)
         self.dtypes[format_number("tf32")] = torch.float32
         self.dtypes[format_number("int8")] = torch.int8
+        self.is_tracing = getattr(getattr(torch, "jit", None), "is_tracing", None)
+        self.is_functional = getattr(torch, "_is_functional_tensor", None)
+        # Modes that run functions of torch on tensors of their own, or write them down.
+        its = getattr(torch, "_C", None)
+        self.mode, keys = getattr(its, "_get_dispatch_mode", None), getattr(its, "_TorchDispatchModeKey", None)
+        self.modes = [key for key in (getattr(keys, name, None) for name in ("FAKE", "FUNCTIONAL", "PROXY")) if key is not None]
         self.has_numpy = True
         try:
             torch.empty((0,), dtype=torch.uint8).numpy()
@@ -313,6 +322,10 @@ class Torch(Kind):
 
     def check(self, x: Any, what: str) -> tuple[int, Any]:
         """Refuses a tensor whose numbers lie elsewhere or otherwise; its format, and the dtype to view it as."""
+        if (self.is_tracing is not None and self.is_tracing()) or (self.mode is not None and any(map(self.mode, self.modes))):
+            raise TypeError(f"{what}: torch is recording its functions here, as torch.jit.trace and make_fx do; mxfp's are none of them")
+        if self.is_functional is not None and self.is_functional(x):
+            raise TypeError(f"{what}: a tensor of torch.func.functionalize, whose numbers lie in another; pass a plain tensor")
         own = getattr(self.tensor, "__torch_dispatch__", None)
         if type(x) is not self.tensor and getattr(type(x), "__torch_dispatch__", own) is not own:
             raise TypeError(f"{what}: a {type(x).__name__}, whose numbers lie in other tensors or nowhere; pass a plain tensor")
@@ -344,7 +357,7 @@ class Torch(Kind):
         """What a method of a tensor returns. What torch refuses is refused in its words."""
         try:
             return call()
-        except (RuntimeError, NotImplementedError) as error:
+        except RuntimeError as error:
             words = (str(error) or type(error).__name__).splitlines()[0]
             raise TypeError(f"{what}: its memory cannot be read: {words}") from None
 

@@ -80,13 +80,16 @@ def _takes(acc: int) -> frozenset[tuple[int, int]]:
     return found
 
 
+def _names(numbers: list[int]) -> str:
+    return ", ".join(_core.formats[i][0] for i in numbers)
+
+
 def _listed(pairs: frozenset[tuple[int, int]]) -> str:
     """Pairs in words; formats of a that go with the same of w stand together."""
     of_a: dict[frozenset[int], list[int]] = {}
     for a in sorted({a for a, _ in pairs}):
         of_a.setdefault(frozenset(w for b, w in pairs if a == b), []).append(a)
-    names = lambda numbers: ", ".join(_core.formats[i][0] for i in sorted(numbers))  # noqa: E731
-    return "; ".join(f"a in {names(a)} with w in {names(w)}" for w, a in of_a.items())
+    return "; ".join(f"a in {_names(a)} with w in {_names(sorted(w))}" for w, a in of_a.items())
 
 
 def _check_pair(acc: str, a: int | None, w: int) -> None:
