@@ -29,11 +29,20 @@ Python 3.11 or later. numpy is needed for numpy's arrays alone; nothing else is.
 - **What is read**: float32, bfloat16 and float16 of numpy, ml_dtypes, torch and jax; float64, lists and numbers, which are rounded
   to float32 first, to nearest even (a number too large for it is an error); codes of a format in a dtype of ml_dtypes or torch, or
   in integers with `source=`. Any strides, orders of dimensions, and byte orders; what the library cannot read in place is copied.
+- **torch's tensors** are read as torch reads them, whatever lies in their memory: views that negate lazily (`z.conj().imag`) and
+  zeros without memory too. A tensor that requires grad is read; the result has no gradient. torch 1.13 or later will do.
+- **Refused**, with the way out: tensors of a GPU or of `meta`; sparse, quantized and nested tensors; subclasses whose numbers lie in
+  other tensors, as FakeTensor and DTensor; all tensors inside `vmap`, `grad`, `torch.jit.trace` and `make_fx`; masked arrays; complex
+  numbers, booleans, texts, None.
 - **Results** are torch's for torch's tensors, which must be on the CPU, numpy's for all others, and memoryviews where numpy is not
   installed. Codes have torch's dtype where torch has one, and are numpy's uint8 (bf16: uint16); give a dtype instead of a name to
   have another: `mxfp.cast(x, ml_dtypes.float8_e4m3fn)`. `codes` and `scales` of Quantized are always bytes, which
   `.view(torch.float4_e2m1fn_x2)` or `.view(ml_dtypes.float8_e8m0fnu)` turn into a dtype without a copy.
-- **`out=`** takes the result in memory that is there, which for large arrays saves the time of getting new memory.
+- **`out=`** takes the result in memory that is there, which for large arrays saves the time of getting new memory. It is refused if it
+  is read-only, in the other byte order, overlaps what is read but for a place that the function allows, or is a lazy view of torch. As
+  with torch's functions, one that requires grad is taken under `torch.no_grad()` alone, and a gradient that needed what was there
+  before is an error.
+- **NVFP4's recipe** is `compressed-tensors` if none is named, and the scale rule of MX formats `mse`, as of `mxfp quantize`.
 - **Errors**: ValueError for a value or name, TypeError for a kind of argument or dtype, MemoryError, OSError from files. Their words
   are those of the command. After an error, `out` is as it was.
 - **Threads**: calls release the GIL, run on all processors unless set_threads() says otherwise, and may share what they read.

@@ -195,8 +195,8 @@ static bool write_target(struct target *t, PyObject *tuple, size_t rows, size_t 
 	if (counted < 0)
 		return false;
 	if (data != Py_None) {
-		t->has_data = rows_write(&t->data, data, format, what);
-		if (!t->has_data || !fits(&t->data, rows, cols, what))
+		t->has_data = rows_write(&t->data, data, format, "out");
+		if (!t->has_data || !fits(&t->data, rows, cols, "out"))
 			return false;
 		t->result.format = (enum mxfp_format)t->data.format;
 		t->result.data = t->data.data;

@@ -13,8 +13,8 @@
 #define NATIVE '>'
 #endif
 
-/* DLPack 0.x, whose structs do not change. */
-enum { DL_CPU = 1, DL_CUDA_HOST = 3 };
+/* DLPack, whose structs do not change within a major version. */
+enum { DL_CPU = 1, DL_CUDA_HOST = 3, DL_MAJOR = 1, DL_READ_ONLY = 1 };
 enum { DL_INT, DL_UINT, DL_FLOAT, DL_BFLOAT = 4, DL_BOOL = 6 };
 
 struct dl_tensor {
@@ -29,6 +29,14 @@ struct dl_tensor {
 	} dtype;
 	int64_t *shape, *strides; /* elements; strides may be NULL */
 	uint64_t byte_offset;
+};
+
+/* Of a capsule "dltensor_versioned". One of before 1.0, "dltensor", points to the tensor itself. */
+struct dl_versioned {
+	uint32_t major, minor;
+	void *context, *deleter;
+	uint64_t flags;
+	struct dl_tensor tensor;
 };
 
 /* Codes of DLPack's dtypes for formats of the library. */
@@ -120,7 +128,7 @@ static bool get_sizes(Py_ssize_t *sizes, int *n, PyObject *tuple, const char *wh
 /* Reads __array_interface__, which the array owns. */
 static bool from_interface(struct array *a, PyObject *interface, const char *what)
 {
-	PyObject *data = NULL, *shape = NULL, *strides = NULL, *typestr = NULL;
+	PyObject *data = NULL, *shape = NULL, *strides = NULL, *typestr = NULL, *mask = NULL;
 	const char *type = NULL;
 	Py_ssize_t length = 0;
 	int n;
@@ -130,6 +138,11 @@ static bool from_interface(struct array *a, PyObject *interface, const char *wha
 		shape = PyDict_GetItemString(interface, "shape");
 		strides = PyDict_GetItemString(interface, "strides");
 		typestr = PyDict_GetItemString(interface, "typestr");
+		mask = PyDict_GetItemString(interface, "mask");
+	}
+	if (mask != NULL && mask != Py_None) {
+		PyErr_Format(PyExc_TypeError, "%s: its __array_interface__ has a mask, which is not read", what);
+		return false;
 	}
 	if (typestr != NULL && PyUnicode_Check(typestr))
 		type = PyUnicode_AsUTF8AndSize(typestr, &length);
@@ -158,17 +171,74 @@ static bool from_interface(struct array *a, PyObject *interface, const char *wha
 	return true;
 }
 
+/* The attribute of an object, or NULL without an exception if it has none. */
+static PyObject *attribute(PyObject *object, const char *name)
+{
+	PyObject *value = PyObject_GetAttrString(object, name);
+
+	if (value == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
+		PyErr_Clear();
+	return value;
+}
+
+static bool check_device(long type, const char *what)
+{
+	if (type == DL_CPU || type == DL_CUDA_HOST)
+		return true;
+	PyErr_Format(PyExc_TypeError, "%s: lies on another device; move it to the CPU first", what);
+	return false;
+}
+
+/* Asks an object where it lies, before it makes its memory ready for others. */
+static bool check_dlpack_device(PyObject *object, const char *what)
+{
+	PyObject *ask = attribute(object, "__dlpack_device__");
+	PyObject *device = ask != NULL ? PyObject_CallNoArgs(ask) : NULL;
+	PyObject *type = device != NULL ? PySequence_GetItem(device, 0) : NULL;
+	const long number = type != NULL ? PyLong_AsLong(type) : DL_CPU;
+
+	Py_XDECREF(type);
+	Py_XDECREF(device);
+	Py_XDECREF(ask);
+	return PyErr_Occurred() == NULL && check_device(number, what);
+}
+
+/* Calls __dlpack__(max_version=(1, 0)), or as it was before 1.0. */
+static PyObject *call_dlpack(PyObject *export)
+{
+	PyObject *arguments = PyTuple_New(0), *version = Py_BuildValue("{s(ii)}", "max_version", DL_MAJOR, 0);
+	PyObject *capsule = arguments != NULL && version != NULL ? PyObject_Call(export, arguments, version) : NULL;
+
+	Py_XDECREF(arguments);
+	Py_XDECREF(version);
+	if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
+		PyErr_Clear();
+		capsule = PyObject_CallNoArgs(export);
+	}
+	return capsule;
+}
+
+static const struct dl_tensor *dlpack_tensor(struct array *a, PyObject *capsule, const char *what)
+{
+	if (!PyCapsule_IsValid(capsule, "dltensor_versioned"))
+		return PyCapsule_GetPointer(capsule, "dltensor");
+	const struct dl_versioned *versioned = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+
+	if (versioned->major != DL_MAJOR) {
+		PyErr_Format(PyExc_TypeError, "%s: DLPack %d.0 is read, not %u.%u", what, DL_MAJOR, versioned->major, versioned->minor);
+		return NULL;
+	}
+	a->readonly = (versioned->flags & DL_READ_ONLY) != 0;
+	return &versioned->tensor;
+}
+
 /* Reads a capsule of DLPack, which stays unconsumed: its owner frees the tensor with it. */
 static bool from_dlpack(struct array *a, PyObject *capsule, const char *what)
 {
-	const struct dl_tensor *t = PyCapsule_GetPointer(capsule, "dltensor");
+	const struct dl_tensor *t = dlpack_tensor(a, capsule, what);
 
-	if (t == NULL)
+	if (t == NULL || !check_device(t->device.type, what))
 		return false;
-	if (t->device.type != DL_CPU && t->device.type != DL_CUDA_HOST) {
-		PyErr_Format(PyExc_TypeError, "%s: lies on another device; move it to the CPU first", what);
-		return false;
-	}
 	if (t->n_dims > ARRAY_DIMS)
 		return fail_dims(what, t->n_dims);
 	if (t->dtype.lanes != 1 || t->dtype.bits % 8 != 0) {
@@ -191,16 +261,6 @@ static bool from_dlpack(struct array *a, PyObject *capsule, const char *what)
 	for (int i = 0; i < a->n_dims && t->strides != NULL; i++)
 		a->strides[i] = (Py_ssize_t)((size_t)t->strides[i] * a->item);
 	return true;
-}
-
-/* The attribute of an object, or NULL without an exception if it has none. */
-static PyObject *attribute(PyObject *object, const char *name)
-{
-	PyObject *value = PyObject_GetAttrString(object, name);
-
-	if (value == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
-		PyErr_Clear();
-	return value;
 }
 
 bool array_get(struct array *a, PyObject *object, const char *what)
@@ -228,7 +288,7 @@ bool array_get(struct array *a, PyObject *object, const char *what)
 	} else {
 		export = PyErr_Occurred() == NULL ? attribute(object, "__dlpack__") : NULL;
 		if (export != NULL) {
-			a->owner = PyObject_CallNoArgs(export);
+			a->owner = check_dlpack_device(object, what) ? call_dlpack(export) : NULL;
 			Py_DECREF(export);
 		} else if (PyErr_Occurred() == NULL) {
 			PyErr_Format(PyExc_TypeError, "%s: an array is needed, not %R", what, (PyObject *)Py_TYPE(object));
@@ -473,13 +533,13 @@ void rows_release(struct rows *r)
 	r->copy = NULL;
 }
 
-PyObject *array_describe(PyObject *object)
+PyObject *array_describe(PyObject *object, const char *what)
 {
 	static const char *const kinds[] = {"float", "integer", "format", "opaque"};
 	struct array a;
 	PyObject *shape, *result = NULL;
 
-	if (!array_get(&a, object, "array"))
+	if (!array_get(&a, object, what))
 		return NULL;
 	shape = PyTuple_New(a.n_dims);
 	for (int i = 0; shape != NULL && i < a.n_dims; i++) {

@@ -59,7 +59,7 @@ bool rows_read(struct rows *rows, PyObject *object, int format, Py_ssize_t axis,
 bool rows_write(struct rows *rows, PyObject *object, int format, const char *what);
 void rows_release(struct rows *rows);
 
-/* The dtype, in words, and shape of an object: ("float", 4, (2, 3)). */
-PyObject *array_describe(PyObject *object);
+/* What an object, which `what` names in errors, holds: (kind, format or -1, whether it is read-only, bytes of an item, shape). */
+PyObject *array_describe(PyObject *object, const char *what);
 
 #endif

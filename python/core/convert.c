@@ -29,7 +29,7 @@ PyObject *core_convert(PyObject *self, PyObject *args)
 	o.seed = seed;
 	o.stream = stream;
 	o.first_index = first;
-	if (!operand_read(&src, from, "cast"))
+	if (!operand_read(&src, from, "x"))
 		return NULL;
 	if (target_write(&target, to, src.matrix.rows, src.matrix.cols, "cast")) {
 		Py_BEGIN_ALLOW_THREADS
@@ -54,7 +54,7 @@ PyObject *core_quantize(PyObject *self, PyObject *args)
 
 	(void)self;
 	if (!PyArg_ParseTuple(args, "OOO", &to, &from, &options) || !arguments_quantize(&o, options) ||
-	    !operand_read(&src, from, "quantize"))
+	    !operand_read(&src, from, "x"))
 		return NULL;
 	if (target_write(&target, to, src.matrix.rows, src.matrix.cols, "quantize")) {
 		target.result.first_non_finite = o.non_finite == MXFP_NON_FINITE_ERROR ? &target.first_non_finite : NULL;
@@ -81,7 +81,7 @@ PyObject *core_fake_quantize(PyObject *self, PyObject *args)
 
 	(void)self;
 	if (!PyArg_ParseTuple(args, "OiOO", &to, &format, &from, &options) || !arguments_quantize(&o, options) ||
-	    !operand_read(&src, from, "fake_quantize"))
+	    !operand_read(&src, from, "x"))
 		return NULL;
 	if (target_write(&target, to, src.matrix.rows, src.matrix.cols, "fake_quantize")) {
 		target.result.first_non_finite = o.non_finite == MXFP_NON_FINITE_ERROR ? &target.first_non_finite : NULL;
@@ -142,7 +142,7 @@ PyObject *core_amax(PyObject *self, PyObject *args)
 	float amax = 0;
 
 	(void)self;
-	if (!PyArg_ParseTuple(args, "O", &from) || !operand_read(&src, from, "amax"))
+	if (!PyArg_ParseTuple(args, "O", &from) || !operand_read(&src, from, "x"))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS
 	status = mxfp_amax(&amax, &src.matrix, &exec);
@@ -195,6 +195,28 @@ PyObject *core_unpack(PyObject *self, PyObject *args)
 	}
 	operand_release(&src);
 	return outcome;
+}
+
+/* (a, b), both arrays of bytes: whether they are the same rows */
+PyObject *core_equal(PyObject *self, PyObject *args)
+{
+	PyObject *of_a, *of_b;
+	struct rows a, b;
+	bool equal;
+
+	(void)self;
+	if (!PyArg_ParseTuple(args, "OO", &of_a, &of_b) || !rows_read(&a, of_a, FORMAT_BYTES, AXIS_LAST, "a"))
+		return NULL;
+	if (!rows_read(&b, of_b, FORMAT_BYTES, AXIS_LAST, "b")) {
+		rows_release(&a);
+		return NULL;
+	}
+	equal = a.rows == b.rows && a.cols == b.cols;
+	for (size_t i = 0; i < a.rows && equal && a.cols > 0; i++)
+		equal = memcmp(a.data + i * a.stride, b.data + i * b.stride, a.cols) == 0;
+	rows_release(&a);
+	rows_release(&b);
+	return PyBool_FromLong(equal);
 }
 
 /* What core_difference() sums, of elements that are finite in both. */

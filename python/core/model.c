@@ -67,13 +67,13 @@ static PyObject *list_tensors(const struct reader *reader)
 /* (path in bytes): (model, tensors) */
 PyObject *core_model_open(PyObject *self, PyObject *path)
 {
-	char text[READER_TEXT], *name = PyBytes_AsString(path);
+	char text[READER_TEXT], *name;
 	PyObject *capsule, *tensors;
 	enum reader_status status;
 	struct reader *reader;
 
 	(void)self;
-	if (name == NULL)
+	if (PyBytes_AsStringAndSize(path, &name, NULL) != 0)
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS
 	status = reader_open(&reader, name, text);

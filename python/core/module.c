@@ -10,10 +10,14 @@
 #include "array.h"
 #include "mxfp.h"
 
-static PyObject *core_describe(PyObject *self, PyObject *object)
+/* (array, its name in errors) */
+static PyObject *core_describe(PyObject *self, PyObject *args)
 {
+	PyObject *object;
+	const char *what;
+
 	(void)self;
-	return array_describe(object);
+	return PyArg_ParseTuple(args, "Os", &object, &what) ? array_describe(object, what) : NULL;
 }
 
 static PyObject *core_set_threads(PyObject *self, PyObject *number)
@@ -72,17 +76,19 @@ static PyObject *core_isa(PyObject *self, PyObject *none)
 
 static PyObject *core_format_from_name(PyObject *self, PyObject *name)
 {
-	const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
 	enum mxfp_format format;
+	Py_ssize_t length;
+	const char *text = PyUnicode_AsUTF8AndSize(name, &length);
 
 	(void)self;
 	if (text == NULL)
 		return NULL;
-	return PyLong_FromLong(mxfp_format_from_name(&format, text) == MXFP_OK ? (long)format : -1);
+	const bool known = strlen(text) == (size_t)length && mxfp_format_from_name(&format, text) == MXFP_OK;
+	return PyLong_FromLong(known ? (long)format : -1);
 }
 
 static PyMethodDef methods[] = {
-	{"describe", core_describe, METH_O, NULL},
+	{"describe", core_describe, METH_VARARGS, NULL},
 	{"set_threads", core_set_threads, METH_O, NULL},
 	{"row_bytes", core_row_bytes, METH_VARARGS, NULL},
 	{"isa", core_isa, METH_NOARGS, NULL},
@@ -95,8 +101,10 @@ static PyMethodDef methods[] = {
 	{"amax", core_amax, METH_VARARGS, NULL},
 	{"unpack", core_unpack, METH_VARARGS, NULL},
 	{"difference", core_difference, METH_VARARGS, NULL},
+	{"equal", core_equal, METH_VARARGS, NULL},
 	{"gemm", core_gemm, METH_VARARGS, NULL},
 	{"pack", core_pack, METH_VARARGS, NULL},
+	{"takes", core_takes, METH_VARARGS, NULL},
 	{"apply", core_apply, METH_VARARGS, NULL},
 	{"softmax", core_softmax, METH_VARARGS, NULL},
 	{"norm", core_norm, METH_VARARGS, NULL},

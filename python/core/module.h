@@ -14,10 +14,12 @@ PyObject *core_transpose(PyObject *self, PyObject *args);
 PyObject *core_amax(PyObject *self, PyObject *args);
 PyObject *core_unpack(PyObject *self, PyObject *args);
 PyObject *core_difference(PyObject *self, PyObject *args);
+PyObject *core_equal(PyObject *self, PyObject *args);
 
 /* Products: product.c */
 PyObject *core_gemm(PyObject *self, PyObject *args);
 PyObject *core_pack(PyObject *self, PyObject *args);
+PyObject *core_takes(PyObject *self, PyObject *args);
 
 /* Operations on rows: operations.c */
 PyObject *core_apply(PyObject *self, PyObject *args);

@@ -170,3 +170,37 @@ PyObject *core_pack(PyObject *self, PyObject *args)
 	product_release(&p);
 	return packed;
 }
+
+/* (acc): [(format of A, format of W), ...] of the products that are summed so */
+PyObject *core_takes(PyObject *self, PyObject *args)
+{
+	struct mxfp_gemm_options o = {.size = sizeof o};
+	PyObject *pairs = PyList_New(0);
+	int acc;
+
+	(void)self;
+	if (pairs == NULL || !PyArg_ParseTuple(args, "i", &acc)) {
+		Py_XDECREF(pairs);
+		return NULL;
+	}
+	o.acc = (enum mxfp_acc)acc;
+	for (int i = 0; mxfp_format_get_info((enum mxfp_format)i) != NULL; i++)
+		for (int j = 0; mxfp_format_get_info((enum mxfp_format)j) != NULL; j++) {
+			const struct mxfp_matrix a = mxfp_numbers((enum mxfp_format)i, 1, 1, NULL);
+			const struct mxfp_matrix w = mxfp_numbers((enum mxfp_format)j, 1, 1, NULL);
+			const struct mxfp_product product = {.size = sizeof product, .a = &a, .w = &w};
+			PyObject *pair;
+			size_t bytes;
+
+			if (mxfp_gemm_workspace_size(&bytes, &product, 1, &o, NULL) != MXFP_OK)
+				continue;
+			pair = Py_BuildValue("(ii)", i, j);
+			if (pair == NULL || PyList_Append(pairs, pair) != 0) {
+				Py_XDECREF(pair);
+				Py_DECREF(pairs);
+				return NULL;
+			}
+			Py_DECREF(pair);
+		}
+	return pairs;
+}

@@ -8,6 +8,7 @@ import pytest
 
 import mxfp
 
+BYTES = numpy.zeros((2, 15), numpy.uint8)
 BASE = numpy.random.default_rng(5).standard_normal((6, 8, 64), dtype=numpy.float32)
 
 
@@ -149,6 +150,7 @@ def test_other_buffers():
         {"data": (1, False), "shape": (1,), "typestr": "<f4", "strides": (1, 2)},
         {"data": (1, False), "shape": ("a",), "typestr": "<f4"},
         {"data": (1, False), "shape": (-1,), "typestr": "|u1"},
+        {**BASE.__array_interface__, "mask": BASE > 0},
     ],
 )
 def test_broken_interface(interface):
@@ -212,9 +214,9 @@ def test_wrong_source():
         (lambda: mxfp.quantize(BASE, "mxfp4", recipe="te"), "recipe: 'te' is of nvfp4"),
         (lambda: mxfp.quantize(BASE, "nvfp4", rule="mse"), "rule: 'mse' is of the MX formats"),
         (lambda: mxfp.quantize(BASE, "mxfp4", tensor_amax=1.0), "tensor_amax: mxfp4 has no tensor scale"),
-        (lambda: mxfp.quantize(BASE, "nvfp4", tensor_amax=-1.0), "option value"),
+        (lambda: mxfp.quantize(BASE, "nvfp4", tensor_amax=-1.0), "tensor_amax: -1.0"),
         (lambda: mxfp.quantize(BASE, "mxfp4", axis=3), "axis: 3 of an array of 3 dimensions"),
-        (lambda: mxfp.quantize(BASE, "mxfp4", block_rows=7), "option value"),
+        (lambda: mxfp.quantize(BASE, "mxfp4", block_rows=7), "block_rows: 7; 1, or 32"),
         (lambda: mxfp.quantize(BASE, "mxfp4", seed=-1), "seed: -1 is not from 0"),
         (lambda: mxfp.quantize([1.0, float("inf")], "mxfp4", non_finite="error"), "NaN or Inf in the input: element 1"),
         (lambda: mxfp.cast(BASE, "e4m3", out=numpy.empty(3, numpy.uint8)), r"out: its shape is \(3,\)"),
@@ -224,9 +226,9 @@ def test_wrong_source():
         (lambda: mxfp.gemm(BASE, BASE[0], bias=numpy.ones(3, numpy.float32)), "bias: 8 numbers"),
         (lambda: mxfp.gemm(BASE, BASE[0], residual=numpy.ones((3, 8), numpy.float32)), "shapes do not agree"),
         (lambda: mxfp.gemm(BASE, BASE[0], accumulate=True), "accumulate: it needs `out`"),
-        (lambda: mxfp.gemm(BASE, BASE[0], pass_k=100), "option value"),
+        (lambda: mxfp.gemm(BASE, BASE[0], pass_k=100), "pass_k: 100; 128, 256 or 512"),
         (lambda: mxfp.rms_norm(BASE, BASE[0, 0, :5]), "weight: 64 numbers"),
-        (lambda: mxfp.rms_norm(BASE, eps=-1.0), "option value"),
+        (lambda: mxfp.rms_norm(BASE, eps=-1.0), "eps: -1.0"),
         (lambda: mxfp.apply(BASE, "sil"), "function: unknown value 'sil': did you mean 'silu'"),
         (lambda: mxfp.add(BASE, BASE[0]), "b: shape"),
         (lambda: mxfp.glu(BASE[..., :63]), "even"),
@@ -240,12 +242,106 @@ def test_wrong_source():
         (lambda: mxfp.set_threads(2**64), "18446744073709551616 threads"),
         (lambda: mxfp.reduce(BASE, "product"), "reduction: unknown value"),
         (lambda: mxfp.reduce(BASE[:0], "max", axis=0), "size"),
-        (lambda: mxfp.Quantized(BASE, BASE, (2, 32), "mxfp4"), "codes: shape"),
+        (lambda: mxfp.cast(BASE, "e4m3\0"), "format: unknown value"),
+        (lambda: mxfp.cast(BYTES, "f32", source="e4m3\0fn"), "source: unknown value"),
+        (lambda: mxfp.quantize(BASE, "fp4"), "did you mean 'mxfp4' or 'nvfp4'"),
+        (lambda: mxfp.quantize(BASE, "nvfp4-w4a4"), "did you mean 'nvfp4'"),
+        (lambda: mxfp.quantize(BASE, "MXFP4"), "did you mean 'mxfp4'"),
+        (lambda: mxfp.quantize(BASE, "e4m3"), "did you mean 'mxfp8-e4m3'"),
+        (lambda: mxfp.quantize(BASE, "e2m1"), "did you mean 'mxfp4' or 'nvfp4'"),
+        (lambda: mxfp.quantize(BASE, "nvfp4", via_bf16=True), "via_bf16: it is of the MX formats"),
+        (lambda: mxfp.quantize(BASE, "nvfp4", block_rows=32), "block_rows: 32; nvfp4 has no squares"),
+        (lambda: mxfp.quantize(BASE, "nvfp4", recipe="ggml", round="sr"), "round: 'sr'; recipe 'ggml'"),
+        (lambda: mxfp.quantize(BASE, "nvfp4", tensor_amax=1e300), "tensor_amax: 1e\\+300"),
+        (lambda: mxfp.quantize(BASE, "nvfp4", tensor_amax=float("nan")), "tensor_amax: nan"),
+        (lambda: mxfp.fake_quantize(BASE, "mxfp4", dtype="e4m3"), "dtype: e4m3; results here are f32, bf16 or f16"),
+        (lambda: mxfp.silu(BASE, dtype="f16"), "dtype: f16; results here are f32 or bf16"),
+        (lambda: mxfp.silu(BASE, out=numpy.empty(BASE.shape, numpy.float16)), "out: f16; results here are f32 or bf16"),
+        (lambda: mxfp.leaky_relu(BASE, parameter=float("inf")), "parameter: inf"),
+        (lambda: mxfp.glu(BASE, BASE, limit=-1.0), "limit: -1.0"),
+        (lambda: mxfp.silu(BASE, to="nvfp4"), "to_options: nvfp4 needs tensor_amax"),
+        (lambda: mxfp.silu(BASE, to="mxfp4", to_options=mxfp.Options(block_rows=32)), "to_options: block_rows 32"),
+        (lambda: mxfp.silu(BASE, to="mxfp4", to_options=mxfp.Options(non_finite="error")), "to_options: non_finite 'error'"),
+        (lambda: mxfp.gemm(BASE, BASE[0], psum="f16"), "psum: 'f16'"),
+        (lambda: mxfp.gemm(BASE, BASE[0], psum_round="rtz"), "psum_round: 'rtz'"),
+        (lambda: mxfp.gemm(BASE, BASE[0], acc="hoper"), "acc: unknown value 'hoper': did you mean 'hopper'"),
+        (lambda: mxfp.gemm(BASE, BASE[0], acc="hopper"), "a is f32, w is f32; 'hopper' takes a in .*bf16.*takes these: acc='exact'"),
+        (lambda: mxfp.pack(BASE[0], acc="hopper"), "acc: w is f32; 'hopper' takes"),
+        (lambda: mxfp.matmul(mxfp.quantize(BASE[0], "mxfp4"), BASE[0], a_format="mxfp8"), "a_format: mxfp8-e4m3, while a is mxfp4"),
+        (lambda: mxfp.gemm(BASE, BASE[0], a_format="mxfp4", a_options=mxfp.Options(block_rows=32)), "a_options: block_rows 32"),
+        (lambda: mxfp.reduce(BASE, "su"), "did you mean 'sum'"),
+        (lambda: mxfp.rotary_frequencies(4, scaling="yarm"), "did you mean 'yarn'"),
+        (lambda: mxfp.Quantized(BYTES, BYTES, (2, 32), "mxfp4"), "codes: shape"),
     ],
 )
 def test_wrong_values(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: mxfp.quantize(BASE, "mxfp4", seed=0.5), "seed: an integer is needed, not 0.5"),
+        (lambda: mxfp.quantize(BASE, "mxfp4", block_rows="32"), "block_rows: an integer"),
+        (lambda: mxfp.quantize(BASE, "nvfp4", tensor_amax="1"), "tensor_amax: a number"),
+        (lambda: mxfp.gemm(BASE, BASE[0], a_format="mxfp4", a_options={"rule": "mse"}), "a_options: mxfp.Options is needed"),
+        (lambda: mxfp.rms_norm(BASE, eps=None), "eps: a number"),
+        (lambda: mxfp.quantize(BYTES, "mxfp4"), "x: integers"),
+        (lambda: mxfp.gemm(BASE, BASE[0], residual=BYTES), "residual: integers"),
+        (lambda: mxfp.gemm(BASE, BASE[0], bias=numpy.zeros(3, complex)), "bias: dtype complex"),
+        (lambda: mxfp.cast(["1", "2"], "e4m3"), "x: numbers are needed"),
+        (lambda: mxfp.cast([1.0, None], "e4m3"), "x: numbers are needed, not None"),
+        (lambda: mxfp.matmul(BASE, [[1.0, "2"]]), "w: numbers are needed"),
+        (lambda: mxfp.rotary(BASE, numpy.ones(32), positions=[0.5] * 48), "positions: integers"),
+        (lambda: mxfp.amax(numpy.ma.masked_less(BASE, 0)), "x: a masked array.*filled"),
+        (lambda: mxfp.matmul(BASE, numpy.ma.masked_less(BASE[0], 0)), "w: a masked array"),
+        (lambda: mxfp.fake_quantize(BASE, "mxfp4", out=numpy.ma.array(BASE)), "out: a masked array"),
+    ],
+)
+def test_wrong_kinds(call, words):
+    with pytest.raises(TypeError, match=words):
+        call()
+
+
+def test_big_endian_codes():
+    """ml_dtypes' arrays in the other byte order, which the buffer protocol does not know."""
+    bf16 = numpy.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    x = BASE.astype(bf16)
+    assert numpy.array_equal(mxfp.cast(x.astype(bf16.newbyteorder()), "f32"), x.astype(numpy.float32))
+    with pytest.raises(ValueError, match="byte order"):
+        mxfp.cast(BASE, "bf16", out=numpy.empty(BASE.shape, bf16.newbyteorder()))
+
+
+@pytest.mark.parametrize("major", [0, 1])
+def test_dlpack(major):
+    """Where an object lies is asked first; whether it is read-only is known from version 1.0 on."""
+    asked = []
+
+    class Capsule:
+        def __init__(self, x, device=1):
+            self.x, self.device = x, device
+
+        def __dlpack__(self, **how):
+            asked.append(how)
+            if how and not major:
+                raise TypeError("no such argument")
+            return self.x.__dlpack__(**how)
+
+        def __dlpack_device__(self):
+            return self.device, 0
+
+    if major and tuple(map(int, numpy.__version__.split(".")[:2])) < (2, 1):
+        pytest.skip("numpy before 2.1 has DLPack 0.x")
+    assert numpy.array_equal(mxfp.cast(Capsule(BASE), "f32"), BASE)
+    del asked[:]
+    with pytest.raises(TypeError, match="x: lies on another device"):
+        mxfp.cast(Capsule(BASE, 2), "f32")
+    assert not asked
+    if major:
+        assert numpy.array_equal(mxfp.cast(Capsule(read_only(BASE)), "f32"), BASE)
+        with pytest.raises(ValueError, match="out: is read-only"):
+            mxfp.cast(Capsule(BASE), "f32", out=Capsule(read_only(BASE)))
 
 
 def test_rows_of_numbers():
@@ -314,3 +410,110 @@ def test_pickle():
     packed = mxfp.pack(mxfp.quantize(BASE[0], "mxfp4"), a_format="mxfp8")
     again = pickle.loads(pickle.dumps(packed))
     assert numpy.array_equal(mxfp.matmul(BASE, again, a_format="mxfp8"), mxfp.matmul(BASE, packed, a_format="mxfp8"))
+
+
+def parts(format="mxfp4", **more):
+    q = mxfp.quantize(BASE[0], format, **more)
+    return {"codes": q.codes, "scales": q.scales, "shape": q.shape, "format": q.format}
+
+
+def test_parts():
+    """Codes and scales are bytes, or in a dtype of their format."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    good = parts("mxfp8")
+    expected = mxfp.Quantized(**good)
+    for change in (
+        {"codes": good["codes"].view(ml_dtypes.float8_e4m3fn)},
+        {"codes": good["codes"].view(numpy.int8)},
+        {"scales": good["scales"].view(ml_dtypes.float8_e8m0fnu)},
+        {"tensor_scale": numpy.float64(1)},
+    ):
+        assert mxfp.Quantized(**good | change) == expected
+    nvfp4 = parts("nvfp4")
+    assert mxfp.Quantized(**nvfp4 | {"scales": nvfp4["scales"].view(ml_dtypes.float8_e4m3fn)}) == mxfp.Quantized(**nvfp4)
+    for words, made, change in (
+        ("codes: e4m3fnuz; .* codes in e4m3", good, {"codes": good["codes"].view(ml_dtypes.float8_e4m3fnuz)}),
+        ("codes: e5m2; ", good, {"codes": good["codes"].view(ml_dtypes.float8_e5m2)}),
+        ("codes: numbers in floating point", good, {"codes": good["codes"].astype(numpy.float32)}),
+        ("codes: elements of 64 bits", good, {"codes": good["codes"].astype(numpy.int64)}),
+        ("codes: dtype bool", good, {"codes": good["codes"] > 0}),
+        ("scales: numbers in floating point; .* codes in e8m0", good, {"scales": good["scales"].astype(numpy.float32)}),
+        ("scales: numbers in floating point", good, {"scales": good["scales"].astype(numpy.float64)}),
+        ("scales: e4m3; ", good, {"scales": good["scales"].view(ml_dtypes.float8_e4m3fn)}),
+        ("scales: e8m0; .* codes in ue4m3", nvfp4, {"scales": nvfp4["scales"].view(ml_dtypes.float8_e8m0fnu)}),
+        ("codes: e2m1; ", nvfp4, {"codes": nvfp4["codes"].view(ml_dtypes.float4_e2m1fn)}),
+        ("scales: a masked array", good, {"scales": numpy.ma.array(good["scales"])}),
+        ("tensor_scale: a number", nvfp4, {"tensor_scale": "1"}),
+        ("shape: an integer", good, {"shape": (8.0, 64)}),
+    ):
+        with pytest.raises(TypeError, match=words):
+            mxfp.Quantized(**made | change)
+        # So is what is put in later.
+        if not {"shape", "tensor_scale"} & set(change) and "64 bits" not in words:
+            q = mxfp.Quantized(**made)
+            for name, part in change.items():
+                setattr(q, name, part)
+            for call in (q.dequantize, q.elements, lambda: mxfp.matmul(BASE[0], q), lambda: mxfp.error(BASE[0], q)):
+                with pytest.raises(TypeError, match=words):
+                    call()
+    for words, made, change in (
+        ("tensor_scale: 2.0; mxfp8-e4m3 has none", good, {"tensor_scale": 2.0}),
+        ("tensor_scale: 1.0; mxfp8-e4m3 has none", good, {"tensor_scale_divides": True}),
+        ("tensor_scale: nan", nvfp4, {"tensor_scale": float("nan")}),
+        ("tensor_scale: inf", nvfp4, {"tensor_scale": float("inf")}),
+        ("tensor_scale: -1.0", nvfp4, {"tensor_scale": -1.0}),
+        ("tensor_scale: 1e\\+39", nvfp4, {"tensor_scale": 1e39}),
+        ("tensor_scale: 0.0, by which", nvfp4, {"tensor_scale": 0.0, "tensor_scale_divides": True}),
+        ("tensor_scale: 1e-50, by which", nvfp4, {"tensor_scale": 1e-50, "tensor_scale_divides": True}),
+        ("shape: -1", good, {"shape": (-1, 64)}),
+    ):
+        with pytest.raises(ValueError, match=words):
+            mxfp.Quantized(**made | change)
+
+
+@pytest.mark.parametrize("recipe", mxfp.recipes)
+@pytest.mark.parametrize("largest", [0, 1e-45, 1e-37, 1, 3.4e38])
+def test_own_parts(recipe, largest):
+    """What quantize() makes is never refused."""
+    x = numpy.float32([[largest, -largest / 2, 0] * 16])
+    q = mxfp.quantize(x, "nvfp4", recipe=recipe)
+    more = {"tensor_scale": q.tensor_scale, "tensor_scale_divides": q.tensor_scale_divides}
+    p = mxfp.Quantized(q.codes, q.scales, q.shape, q.format, **more)
+    assert p == q and numpy.array_equal(p.dequantize(), q.dequantize(), equal_nan=True)
+
+
+def test_equal():
+    q, p = mxfp.quantize(BASE, "mxfp4"), mxfp.quantize(BASE, "mxfp4", rule="mse")
+    assert q == p and not q != p and hash(q) == hash(p) and len({q, p}) == 1
+    assert mxfp.Quantized(q.codes[::1, ::-1][:, ::-1], q.scales, q.shape, "mxfp4") == q
+    for other in (
+        mxfp.quantize(BASE, "mxfp4", rule="ceil"),
+        mxfp.quantize(-BASE, "mxfp4"),
+        mxfp.quantize(BASE, "mxfp6-e2m3"),
+        mxfp.quantize(BASE, "mxfp4", axis=1),
+        mxfp.quantize(BASE[:2], "mxfp4"),
+        mxfp.quantize(BASE.reshape(48, 64), "mxfp4"),
+        None,
+        "mxfp4",
+        q.codes.tobytes(),
+    ):
+        assert q != other and (q == other) is False
+    a = mxfp.quantize(BASE, "nvfp4")
+    b = mxfp.Quantized(a.codes, a.scales, a.shape, "nvfp4", tensor_scale=a.tensor_scale * 2, tensor_scale_divides=True)
+    c = mxfp.Quantized(a.codes, a.scales, a.shape, "nvfp4", tensor_scale=a.tensor_scale)
+    assert a != b and a != c and b != c
+
+
+def test_asarray():
+    q = mxfp.quantize(BASE, "nvfp4", axis=1)
+    assert numpy.asarray(q).dtype == numpy.float32 and numpy.array_equal(numpy.asarray(q), q.dequantize())
+    assert numpy.asarray(q, dtype="f8").dtype == numpy.float64
+    assert numpy.array_equal(numpy.subtract(BASE, q), BASE - q.dequantize())
+    with pytest.raises(ValueError):
+        q.__array__(copy=False)
+
+
+@pytest.mark.parametrize("path", ["/models/x\0/etc", b"/models/x\0/etc", "\0"])
+def test_nul(path):
+    with pytest.raises((ValueError, NotImplementedError), match="NUL|built without"):
+        mxfp.open(path)

@@ -109,6 +109,20 @@ def test_recipes(command, tmp_path, numbers, recipe, of):
     check(command, tmp_path, *sources(tame)[of], "nvfp4", recipe, {"recipe": recipe})
 
 
+def test_default_recipe(command, tmp_path, numbers):
+    """Without a recipe both take the same one."""
+    matrix = numpy.clip(numpy.nan_to_num(numbers), -1e30, 1e30)[: COLS * 64].reshape(-1, COLS)
+    codes, scales, said = blocks(command, tmp_path, matrix, "f32", "nvfp4", [], [])
+    q = mxfp.quantize(matrix, "nvfp4")
+    assert (as_bytes(q.codes), as_bytes(q.scales), q.recipe) == (codes, scales, said["recipe"])
+    assert (q.tensor_scale, q.tensor_scale_divides) == (said["tensor_scale"], said["tensor_scale_divides"])
+    y = mxfp.fake_quantize(matrix, "nvfp4")
+    assert numpy.array_equal(y, q.dequantize())
+    amax = mxfp.Options(tensor_amax=said["amax"])
+    for p in (mxfp.quantize(q.dequantize(), "nvfp4", tensor_amax=said["amax"]), mxfp.add(q.dequantize(), y * 0, to="nvfp4", to_options=amax)):
+        assert p.recipe == q.recipe and p.tensor_scale == q.tensor_scale and p.tensor_scale_divides
+
+
 @pytest.mark.parametrize("format", BLOCKS)
 @pytest.mark.parametrize("mode", mxfp.rounds)
 def test_rounding(command, tmp_path, numbers, format, mode):
@@ -129,7 +143,7 @@ def test_dequantize(command, tmp_path, matrix, format):
     q = mxfp.quantize(matrix, format)
     (tmp_path / "codes").write_bytes(as_bytes(q.codes))
     (tmp_path / "scales").write_bytes(as_bytes(q.scales))
-    scale = ["--tensor-scale", repr(q.tensor_scale), "--nvfp4-recipe", "te"] if format == "nvfp4" else []
+    scale = ["--tensor-scale", repr(q.tensor_scale), "--nvfp4-recipe", q.recipe] if format == "nvfp4" else []
     expected = run(
         command, "blocks", "--decode", "--to", format, "--cols", matrix.shape[1], *scale, tmp_path / "codes", tmp_path / "scales"
     )
@@ -148,13 +162,13 @@ def test_gemm(command, tmp_path, matrix, a_format, w_format):
     for acc in mxfp.accs:
         arguments = [
             "gemm", tmp_path / "a.npy", tmp_path / "w.npy", "--w-format", w_format, "--a-format", a_format or "none", "--rule", "rceil",
-            "--a-rule", "floor", "--nvfp4-recipe", "te", "--acc", acc, "--force", "-q", "-o", tmp_path / "c.npy",
+            "--a-rule", "floor", "--acc", acc, "--force", "-q", "-o", tmp_path / "c.npy",
         ]
         try:
             run(command, *arguments)
         except AssertionError as refused:  # a machine that does not take these formats
             assert acc not in ("exact", "chain") and f"--acc {acc} does not take" in str(refused)
-            with pytest.raises(ValueError, match="format unknown or not supported"):
+            with pytest.raises(ValueError, match=f"acc: a is .*; '{acc}' takes a in "):
                 mxfp.matmul(a, w, a_format=a_format, a_options=options, acc=acc)
             continue
         c = mxfp.matmul(a, w, a_format=a_format, a_options=options, acc=acc)

@@ -11,7 +11,7 @@ import sys
 from math import prod
 
 from . import _core
-from ._tables import BF16, BLOCK_NUMBERS, DTYPES, F16, F32, Format, format_number, formats
+from ._tables import BF16, BLOCK_NUMBERS, DTYPES, F16, F32, Format, format_number, formats, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ _UINTS = {1: "uint8", 2: "uint16", 4: "uint32"}
 _LETTERS = {F32: "f", format_number("tf32"): "f", format_number("int8"): "b"}
 
 
-def _described(x: Any) -> tuple[int, tuple[int, ...]]:
+def _described(x: Any, what: str) -> tuple[int, tuple[int, ...]]:
     """The format and shape of whatever _core reads."""
-    kind, number, _, size, shape = _core.describe(x)
+    kind, number, _, size, shape = _core.describe(x, what)
     return number if kind == "format" else _FLOATS.get(size, CODES) if kind == "float" else CODES, shape
 
 
@@ -38,17 +38,17 @@ class Kind:
 
     name: str
 
-    def look(self, x: Any) -> tuple[Any, int, tuple[int, ...]]:
-        """What the library reads for x, its format, and shape."""
+    def look(self, x: Any, what: str = "x") -> tuple[Any, int, tuple[int, ...]]:
+        """What the library reads for x, which errors call `what`; its format, and shape."""
         raise NotImplementedError
 
-    def raw(self, x: Any) -> Any:
-        """What the library writes to for an array that empty() or the caller made."""
-        return self.look(x)[0]
+    def place(self, x: Any, what: str = "out") -> tuple[Any, int, tuple[int, ...]]:
+        """The same for an array of the caller that the library writes to: never a copy."""
+        return self.look(x, what)
 
     def own(self, x: Any) -> Any:
-        """The same for an array that empty() or bytes() made."""
-        return self.raw(x)
+        """What the library writes to for an array that empty() or bytes() made."""
+        return self.look(x)[0]
 
     def dtype(self, number: int) -> Any:
         """The dtype of results in a format."""
@@ -83,8 +83,8 @@ class Memory(Kind):
 
     name = "memory"
 
-    def look(self, x: Any) -> tuple[Any, int, tuple[int, ...]]:
-        return x, *_described(x)
+    def look(self, x: Any, what: str = "x") -> tuple[Any, int, tuple[int, ...]]:
+        return x, *_described(x, what)
 
     def dtype(self, number: int) -> Any:
         return _LETTERS.get(number, {1: "B", 2: "H", 4: "I"}[_core.formats[number][8]])
@@ -105,29 +105,38 @@ class Memory(Kind):
 class Lists(Memory):
     """Numbers and nested lists of them, where there is no numpy."""
 
-    def look(self, x: Any) -> tuple[Any, int, tuple[int, ...]]:
+    def look(self, x: Any, what: str = "x") -> tuple[Any, int, tuple[int, ...]]:
         from array import array
 
         numbers: list[float] = []
-        shape = _flatten(numbers, x)
+        shape = _flatten(numbers, x, what)
         flat = memoryview(array("d", numbers))
         if prod(shape) > 0:
             return flat.cast("B").cast("d", shape), OWN, shape
         return flat, OWN, shape
 
-    def raw(self, x: Any) -> Any:
+    def place(self, x: Any, what: str = "out") -> tuple[Any, int, tuple[int, ...]]:
+        raise TypeError(f"{what}: an array is needed, not {type(x)!r}")
+
+    def own(self, x: Any) -> Any:
         return x
 
 
-def _flatten(numbers: list[float], x: Any) -> tuple[int, ...]:
+def _flatten(numbers: list[float], x: Any, what: str) -> tuple[int, ...]:
     """Appends the numbers of nested lists, and returns their shape."""
     if not isinstance(x, (list, tuple)):
+        if not hasattr(type(x), "__float__"):
+            raise _no_numbers(x, what)
         numbers.append(float(x))
         return ()
-    shapes = {_flatten(numbers, part) for part in x} or {()}
+    shapes = {_flatten(numbers, part, what) for part in x} or {()}
     if len(shapes) > 1:
-        raise ValueError("x: the lists have different lengths")
+        raise ValueError(f"{what}: the lists have different lengths")
     return (len(x), *shapes.pop())
+
+
+def _no_numbers(x: Any, what: str) -> TypeError:
+    return TypeError(f"{what}: numbers are needed, not {x!r}")
 
 
 class Numpy(Kind):
@@ -135,7 +144,7 @@ class Numpy(Kind):
 
     def __init__(self, numpy: Any) -> None:
         self.numpy = numpy
-        self.make = numpy.empty
+        self.make, self.array = numpy.empty, numpy.ndarray
         self.uint8, self.float32 = numpy.dtype("uint8"), numpy.dtype("float32")
         self.views = {size: numpy.dtype(name) for size, name in _UINTS.items()}
         # What a dtype holds: its format, and the dtype to view it as where the struct module does not know it.
@@ -150,21 +159,23 @@ class Numpy(Kind):
         self.dtypes[format_number("int8")] = numpy.dtype("int8")
         self.dtypes[BF16] = numpy.dtype("uint16")
 
-    def learn(self, dtype: Any) -> tuple[int, Any]:
+    def learn(self, dtype: Any, what: str) -> tuple[int, Any]:
         name = DTYPES.get(dtype.name)
         if dtype.kind in "iu":
             known: tuple[int, Any] = (CODES, None)
         elif dtype.kind == "f" and dtype.itemsize in _FLOATS:
             known = (_FLOATS[dtype.itemsize], None)
         elif name is not None:
-            known = (format_number(name), self.views[dtype.itemsize])
+            known = (format_number(name), self.views[dtype.itemsize].newbyteorder(dtype.byteorder))
         else:
-            raise TypeError(f"x: dtype {dtype}; numbers are float32, bfloat16, float16, float64 or in a format of mxfp")
+            raise TypeError(f"{what}: dtype {dtype}; numbers are float32, bfloat16, float16, float64 or in a format of mxfp")
         self.known[dtype] = known
         return known
 
-    def look(self, x: Any) -> tuple[Any, int, tuple[int, ...]]:
+    def look(self, x: Any, what: str = "x") -> tuple[Any, int, tuple[int, ...]]:
         dtype = x.dtype
+        if type(x) is not self.array and getattr(x, "mask", None) is not None:
+            raise TypeError(f"{what}: a masked array, whose mask is not read; fill it first: x.filled(0)")
         # These two without a hash, which takes longer than all else here.
         if dtype is self.float32:
             return x, F32, x.shape
@@ -172,7 +183,7 @@ class Numpy(Kind):
             return x, CODES, x.shape
         known = self.known.get(dtype)
         if known is None:
-            known = self.learn(dtype)
+            known = self.learn(dtype, what)
         number, view = known
         return x if view is None else x.view(view), number, x.shape
 
@@ -218,17 +229,37 @@ class Numpy(Kind):
 class Other(Numpy):
     """Numbers, lists, and arrays of other packages; results are numpy's."""
 
-    def look(self, x: Any) -> tuple[Any, int, tuple[int, ...]]:
+    def look(self, x: Any, what: str = "x") -> tuple[Any, int, tuple[int, ...]]:
         if isinstance(x, (int, float, list, tuple)):
-            return super().look(self.numpy.asarray(x, dtype="float64"))
+            return super().look(self.listed(x, what), what)
         if isinstance(x, self.numpy.generic):
-            return super().look(self.numpy.asarray(x))
+            return super().look(self.numpy.asarray(x), what)
         dtype = getattr(x, "dtype", None)
         number = -1 if dtype is None else self.format_of(dtype)
         if number >= 0 and hasattr(x, "__array__"):
             # jax's arrays of ml_dtypes' dtypes, among others.
-            return super().look(self.numpy.asarray(x))
-        return x, *_described(x)
+            return super().look(self.numpy.asanyarray(x), what)
+        return x, *_described(x, what)
+
+    def place(self, x: Any, what: str = "out") -> tuple[Any, int, tuple[int, ...]]:
+        found = self.look(x, what)
+        if found[0] is not x:
+            raise TypeError(f"{what}: an array is needed, not {type(x)!r}")
+        return found
+
+    def listed(self, x: Any, what: str) -> Any:
+        """Numbers and lists of them in float64. numpy would take None for NaN, and read texts."""
+        try:
+            found = self.numpy.asarray(x)
+        except RuntimeError as error:  # of torch, for what it has in the list
+            raise TypeError(f"{what}: {error}") from None
+        if found.dtype.kind not in "biufO" and found.dtype.name not in DTYPES:
+            raise _no_numbers(x, what)
+        if found.dtype.kind == "O":
+            for part in found.flat:
+                if not hasattr(type(part), "__float__"):
+                    raise _no_numbers(part, what)
+        return found.astype("float64")
 
 
 class Torch(Kind):
@@ -236,10 +267,13 @@ class Torch(Kind):
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
+        self.tensor = torch.Tensor
         self.uint8 = torch.uint8
         self.known: dict[Any, tuple[int, Any]] = {}
-        for name in ("uint8", "int8", "int16", "int32", "int64"):
-            self.known[getattr(torch, name)] = (CODES, None)
+        for name in ("uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"):
+            dtype = getattr(torch, name, None)
+            if dtype is not None:
+                self.known[dtype] = (CODES, None)
         for name, number in (("float32", F32), ("float16", F16), ("float64", OWN)):
             self.known[getattr(torch, name)] = (number, None)
         self.dtypes = {number: torch.uint8 for number in range(len(_core.formats))}
@@ -250,37 +284,110 @@ class Torch(Kind):
             number = format_number(short)
             self.dtypes[number] = dtype
             if dtype not in self.known:
-                self.known[dtype] = (number, torch.int16 if dtype.itemsize == 2 else torch.uint8)
+                self.known[dtype] = (number, torch.int16 if _core.formats[number][8] == 2 else torch.uint8)
         self.dtypes[format_number("tf32")] = torch.float32
         self.dtypes[format_number("int8")] = torch.int8
+        self.is_tracing = getattr(getattr(torch, "jit", None), "is_tracing", None)
+        self.is_functional = getattr(torch, "_is_functional_tensor", None)
+        # Modes that run functions of torch on tensors of their own, or write them down.
+        its = getattr(torch, "_C", None)
+        self.mode, keys = getattr(its, "_get_dispatch_mode", None), getattr(its, "_TorchDispatchModeKey", None)
+        self.modes = [key for key in (getattr(keys, name, None) for name in ("FAKE", "FUNCTIONAL", "PROXY")) if key is not None]
+        self.has_numpy = True
+        try:
+            torch.empty((0,), dtype=torch.uint8).numpy()
+        except RuntimeError:
+            self.has_numpy = False
 
-    def look(self, x: Any) -> tuple[Any, int, tuple[int, ...]]:
+    def look(self, x: Any, what: str = "x") -> tuple[Any, int, tuple[int, ...]]:
+        known = self.check(x, what)
+        if x.is_neg():
+            x = self.tried(x.resolve_neg, what)
+        elif self.is_zeros(x):
+            x = self.torch.zeros(x.shape, dtype=x.dtype, device="cpu")
+        return self.memory(x, known, what)
+
+    def place(self, x: Any, what: str = "out") -> tuple[Any, int, tuple[int, ...]]:
+        known = self.check(x, what)
+        if x.is_neg() or self.is_zeros(x):
+            raise TypeError(f"{what}: a tensor whose numbers are others than those in its memory; pass {what}.clone()")
+        if x.requires_grad and self.torch.is_grad_enabled():
+            raise ValueError(f"{what}: requires grad; call under torch.no_grad(), or pass {what}.detach()")
+        found = self.memory(x, known, what)
+        # So that a gradient which needs what was there before is an error, as for torch's own functions.
+        increment = getattr(getattr(getattr(self.torch, "autograd", None), "graph", None), "increment_version", None)
+        if increment is not None and not x.is_inference():
+            increment(x)
+        return found
+
+    def check(self, x: Any, what: str) -> tuple[int, Any]:
+        """Refuses a tensor whose numbers lie elsewhere or otherwise; its format, and the dtype to view it as."""
+        if (self.is_tracing is not None and self.is_tracing()) or (self.mode is not None and any(map(self.mode, self.modes))):
+            raise TypeError(f"{what}: torch is recording its functions here, as torch.jit.trace and make_fx do; mxfp's are none of them")
+        if self.is_functional is not None and self.is_functional(x):
+            raise TypeError(f"{what}: a tensor of torch.func.functionalize, whose numbers lie in another; pass a plain tensor")
+        own = getattr(self.tensor, "__torch_dispatch__", None)
+        if type(x) is not self.tensor and getattr(type(x), "__torch_dispatch__", own) is not own:
+            raise TypeError(f"{what}: a {type(x).__name__}, whose numbers lie in other tensors or nowhere; pass a plain tensor")
+        if getattr(x, "is_nested", False):
+            raise TypeError(f"{what}: a nested tensor; pass its tensors one by one: x.unbind()")
         known = self.known.get(x.dtype)
         if known is None:
             raise TypeError(
-                f"x: dtype {x.dtype}; numbers are float32, bfloat16, float16, float64 or in a format of mxfp, a code each"
+                f"{what}: dtype {x.dtype}; numbers are float32, bfloat16, float16, float64 or in a format of mxfp, a code each"
             )
-        if x.device.type != "cpu":
-            raise TypeError(f"x: lies on device {x.device}; move it to the CPU first: x.cpu()")
+        device = x.device.type
+        if device == "meta":
+            raise TypeError(f"{what}: lies on device meta, which has no numbers")
+        if device != "cpu":
+            raise TypeError(f"{what}: lies on device {x.device}; move it to the CPU first: x.cpu()")
+        layout = getattr(x, "layout", None)
+        if layout is not None and layout is not self.torch.strided:
+            raise TypeError(f"{what}: layout {layout}; make it plain first: x.to_dense()")
+        return known
+
+    @staticmethod
+    def is_zeros(x: Any) -> bool:
+        """Whether a tensor is one of zeros without memory, which torch's gradients make."""
+        test = getattr(x, "_is_zerotensor", None)
+        return test is not None and bool(test())
+
+    @staticmethod
+    def tried(call: Any, what: str) -> Any:
+        """What a method of a tensor returns. What torch refuses is refused in its words."""
+        try:
+            return call()
+        except RuntimeError as error:
+            words = (str(error) or type(error).__name__).splitlines()[0]
+            raise TypeError(f"{what}: its memory cannot be read: {words}") from None
+
+    def memory(self, x: Any, known: tuple[int, Any], what: str) -> tuple[Any, int, tuple[int, ...]]:
+        """The memory of a plain tensor as the library reads and writes it."""
         number, view = known
         shape = tuple(x.shape)
         if x.requires_grad:
             x = x.detach()
         if view is not None:
-            x = x.view(view)
-        try:
-            return x.numpy(), number, shape
-        except RuntimeError:  # torch without numpy
-            return x, number, shape
+            x = self.tried(lambda: x.view(view), what)
+        if self.has_numpy:
+            x = self.tried(x.numpy, what)
+        else:
+            self.tried(x.data_ptr, what)
+        return x, number, shape
 
     def dtype(self, number: int) -> Any:
         return self.dtypes[number]
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        return self.torch.empty(shape, dtype=dtype)
+        try:
+            made = self.torch.empty(shape, dtype=dtype)
+            # set_default_device() may have said another.
+            return made if made.device.type == "cpu" else self.torch.empty(shape, dtype=dtype, device="cpu")
+        except RuntimeError as error:
+            raise MemoryError(str(error).splitlines()[0]) from None
 
     def bytes(self, shape: tuple[int, ...]) -> Any:
-        return self.torch.empty(shape, dtype=self.uint8)
+        return self.empty(shape, self.uint8)
 
     def moved(self, x: Any, axis: int) -> Any:
         return self.torch.movedim(x, -1, axis)
@@ -352,7 +459,7 @@ def kind_named(name: str) -> Kind:
         import torch  # type: ignore[import-not-found, unused-ignore]
 
         return kind_of(torch.empty(0))
-    raise ValueError(f"arrays: unknown value {name!r} (packages: numpy, torch)")
+    raise unknown("arrays", name, "packages", ["numpy", "torch"])
 
 
 def source_number(found: int, source: str | None, what: str = "x") -> int:
@@ -370,8 +477,16 @@ def source_number(found: int, source: str | None, what: str = "x") -> int:
     return number
 
 
-def target_of(kind: Kind, to: Any, argument: str = "format") -> tuple[int, Any]:
-    """The format and dtype of results: `to` is a format, its name, or a dtype."""
+def target_of(kind: Kind, to: Any, argument: str = "format", takes: tuple[int, ...] = ()) -> tuple[int, Any]:
+    """The format and dtype of results: `to` is a format, its name, or a dtype; `takes` has all formats that there may be, if not all."""
+    number, native = _target(kind, to, argument)
+    if takes and number not in takes:
+        names = [_core.formats[i][0] for i in takes]
+        raise ValueError(f"{argument}: {_core.formats[number][0]}; results here are {', '.join(names[:-1])} or {names[-1]}")
+    return number, native
+
+
+def _target(kind: Kind, to: Any, argument: str) -> tuple[int, Any]:
     if isinstance(to, Format):
         to = to.name
     if isinstance(to, str):
@@ -385,15 +500,15 @@ def target_of(kind: Kind, to: Any, argument: str = "format") -> tuple[int, Any]:
     raise TypeError(f"{argument}: a format's name or a dtype of {kind.name} is needed, not {to!r}")
 
 
-def wanted(dtype: Any, out: Any, own: Any) -> Any:
-    """The dtype of results: what the caller says, else that of `out`, else `own`."""
+def wanted(dtype: Any, out: Any, own: Any) -> tuple[Any, str]:
+    """The dtype of results, and which argument says it: what the caller says, else that of `out`, else `own`."""
     if dtype is not None:
-        return dtype
+        return dtype, "dtype"
     if out is not None:
-        found = kind_of(out).look(out)[1]
+        found = kind_of(out).look(out, "out")[1]
         if found >= 0:
-            return _core.formats[found][0]
-    return own
+            return _core.formats[found][0], "out"
+    return own, "dtype"
 
 
 def out_of(kind: Kind, out: Any, shape: tuple[int, ...], axis: int = -1) -> Any:
@@ -401,9 +516,7 @@ def out_of(kind: Kind, out: Any, shape: tuple[int, ...], axis: int = -1) -> Any:
     its_kind = kind_of(out)
     if its_kind.name != kind.name:
         raise TypeError(f"out: an array of {kind.name} is needed, not {type(out)!r}")
-    raw, _, its = its_kind.look(out)
-    if isinstance(its_kind, (Lists, Other)) and raw is not out:
-        raise TypeError(f"out: an array is needed, not {type(out)!r}")
+    raw, _, its = its_kind.place(out)
     if tuple(its) != tuple(shape):
         raise ValueError(f"out: its shape is {tuple(its)}, that of the result {tuple(shape)}")
     if axis == -1:

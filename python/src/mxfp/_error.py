@@ -74,7 +74,7 @@ def error(x: Any, q: Any, *, source: str | None = None) -> Error:
     if isinstance(q, Quantized):
         axis, its_shape, of_q = q.axis, q.shape, q._operand()
     else:
-        data_q, found_q, its_shape = kind_of(q).look(q)
+        data_q, found_q, its_shape = kind_of(q).look(q, "q")
         if source is not None or found_q < OWN:
             found_q = source_number(found_q, source, "q")
         its_shape, of_q = tuple(its_shape), (data_q, found_q, -1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ._quantize import Quantized
 from ._arrays import kind_of
-from ._tables import formats
+from ._tables import formats, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,9 +33,10 @@ _TENSOR_SCALES: dict[str, tuple[str, bool, tuple[int, ...]]] = {
 
 
 def _as(x: Any, dtype: str) -> Any:
-    """Bytes as a dtype of torch, which has one for them; numpy's stay bytes."""
+    """Bytes as a dtype of torch, if it has that one; numpy's stay bytes."""
     kind = kind_of(x)
-    return x.view(getattr(kind.torch, dtype)) if kind.name == "torch" else x  # type: ignore[attr-defined]
+    native = kind.named(dtype) if kind.name == "torch" else None
+    return x if native is None else x.view(native)
 
 
 def _tensor_scale(q: Quantized, layout: str) -> Any:
@@ -60,7 +61,7 @@ def _tensor_scale(q: Quantized, layout: str) -> Any:
 def parts(q: Quantized, layout: str, name: str) -> dict[str, Any]:
     """What Quantized.to_layout() returns."""
     if layout not in _LAYOUTS:
-        raise ValueError(f"layout: unknown value {layout!r} (layouts here: {', '.join(_LAYOUTS)}; mxfp quantize has more)")
+        raise unknown("layout", layout, "layouts here", [*_LAYOUTS])
     form = _LAYOUTS[layout].get(q.format)
     if form is None:
         raise ValueError(f"to_layout: {layout} has no {q.format} here (formats: {', '.join(_LAYOUTS[layout])})")

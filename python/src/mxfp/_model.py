@@ -117,17 +117,20 @@ class Model(Mapping[str, "Any"]):
             axis = -2 if transposed else -1
             code_shape, scale_shape = part_shapes(format, shape, axis)
             codes, scales = kind.bytes(code_shape), kind.bytes(scale_shape)
-            _core.model_read(self._model, number, kind.raw(codes), kind.raw(scales))
+            _core.model_read(self._model, number, kind.own(codes), kind.own(scales))
             scaled = format.tensor_scale
-            return Quantized(
-                codes,
-                scales,
-                shape,
-                dtype,
-                tensor_scale=scale if scaled else 1.0,
-                tensor_scale_divides=divides if scaled else False,
-                axis=axis,
-            )
+            try:
+                return Quantized(
+                    codes,
+                    scales,
+                    shape,
+                    dtype,
+                    tensor_scale=scale if scaled else 1.0,
+                    tensor_scale_divides=divides if scaled else False,
+                    axis=axis,
+                )
+            except ValueError as error:
+                raise ValueError(f"{self.path}: tensor {name!r}: {error}") from None
         native = kind.named(_DTYPES[dtype])
         if native is None:
             raise ValueError(
@@ -178,5 +181,7 @@ def open(path: str | os.PathLike[str], arrays: str = "numpy") -> Model:
         )
     kind = kind_named(arrays)
     name = os.fspath(path)
+    if ("\0" if isinstance(name, str) else b"\0") in name:
+        raise ValueError(f"path: {name!r} has a NUL, which no name of a file has")
     model, rows = _core.model_open(os.fsencode(name))
     return Model(name, model, rows, kind)

@@ -7,10 +7,10 @@ from math import prod
 
 from . import _core
 from ._arrays import OWN, kind_of, moved_shape, normal_axis, out_of, source_number, target_of, wanted
-from ._options import Options, row_of, word
+from ._options import Options, optional, real, row_to, word
 from ._product import made
 from ._quantize import floats, own_dtype, part_shapes, result
-from ._tables import BF16, F32, FUNCTIONS, Format, block_format
+from ._tables import BF16, F32, FUNCTIONS, Format, block_format, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _SCALINGS = ("unscaled", "llama3", "yarn")
 def _numbers(x: Any, what: str, axis: int = -1) -> tuple[tuple[Any, int, int], tuple[int, ...], Any, int]:
     """What _core reads of numbers in float32 or bfloat16, their shape, kind and format."""
     kind = kind_of(x)
-    data, found, shape = kind.look(x)
+    data, found, shape = kind.look(x, what)
     if found < OWN:
         found = source_number(found, None, what)
     if found not in (OWN, F32, BF16):
@@ -53,12 +53,12 @@ class _To:
         self.row = None
         raw = self.codes = self.scales = None
         number = F32
-        if to_options is not None:
-            if self.block is None:
-                raise ValueError("to_options: they are for `to`, which is None")
-            self.row = row_of(self.block, to_options)
+        if self.block is not None:
+            self.row = row_to(self.block, to_options)
+        elif to_options is not None:
+            raise ValueError("to_options: they are for `to`, which is None")
         if self.block is None or out is not None:
-            number, native = target_of(kind, wanted(dtype, out, own), "dtype")
+            number, native = target_of(kind, *wanted(dtype, out, own), (F32, BF16))
             if out is None:
                 out, raw = result(kind, shape, axis, native)
             else:
@@ -116,7 +116,7 @@ def apply(
     number = FUNCTIONS[function]
     src, shape, kind, found = _numbers(x, "x")
     to_ = _To(kind, shape, _own(kind, x, found), -1, dtype, out, to, to_options)
-    return to_.done(_core.apply(to_.target, number, src, parameter, to_.row))
+    return to_.done(_core.apply(to_.target, number, src, optional(parameter, "parameter"), to_.row))
 
 
 def softmax(
@@ -280,7 +280,7 @@ def _norm(
         to_.target,
         mean,
         src,
-        eps,
+        real(eps, "eps", 0),
         None if weight is None else _numbers(weight, "weight")[0],
         None if bias is None else _numbers(bias, "bias")[0],
         weight_plus_one,
@@ -350,7 +350,18 @@ def glu(
     else:
         shape = (*shape[:-1], shape[-1] // 2)
     to_ = _To(kind, shape, _own(kind, gate, found), -1, dtype, out, to, to_options)
-    return to_.done(_core.glu(to_.target, number, of_gate, of_up, parameter, limit, up_plus_one, to_.row))
+    return to_.done(
+        _core.glu(
+            to_.target,
+            number,
+            of_gate,
+            of_up,
+            optional(parameter, "parameter"),
+            optional(limit, "limit", 0),
+            up_plus_one,
+            to_.row,
+        )
+    )
 
 
 def rotary(
@@ -406,11 +417,12 @@ def _words(positions: Any) -> Any:
     from array import array
 
     letter = "I" if array("I").itemsize == 4 else "L"
-    numbers = positions.tolist() if hasattr(positions, "tolist") else list(positions)
     try:
-        return memoryview(array(letter, numbers))
+        return memoryview(array(letter, positions.tolist() if hasattr(positions, "tolist") else list(positions)))
     except OverflowError:
         raise ValueError("positions: they are from 0 to 2^32 - 1") from None
+    except (TypeError, RuntimeError):
+        raise TypeError("positions: integers in one dimension are needed") from None
 
 
 def rotary_frequencies(
@@ -439,7 +451,7 @@ def rotary_frequencies(
     (array([1.  , 0.01], dtype=float32), 1.0)
     """
     if scaling not in _SCALINGS:
-        raise ValueError(f"scaling: unknown value {scaling!r} (rotary scalings: {', '.join(_SCALINGS)})")
+        raise unknown("scaling", scaling, "rotary scalings", list(_SCALINGS))
     if rotary_cols <= 0 or rotary_cols % 2:
         raise ValueError(f"rotary_cols: {rotary_cols} is not an even number above 0")
     kind = kind_of([])
@@ -470,7 +482,7 @@ def reduce(x: Any, reduction: str = "sum", *, axis: int = -1) -> Any:
     array([1.5, 4. ], dtype=float32)
     """
     if reduction not in _REDUCTIONS:
-        raise ValueError(f"reduction: unknown value {reduction!r} (reductions: {', '.join(_REDUCTIONS)})")
+        raise unknown("reduction", reduction, "reductions", list(_REDUCTIONS))
     src, shape, kind, _ = _numbers(x, "x")
     axis = normal_axis(axis, shape)
     lead = moved_shape(shape, axis)[:-1]

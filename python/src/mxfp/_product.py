@@ -5,9 +5,21 @@ from __future__ import annotations
 
 from . import _core
 from ._arrays import OWN, kind_of, out_of, source_number, target_of, wanted
-from ._options import Counts, Options, row_of, word
-from ._quantize import Quantized, floats, own_dtype, part_shapes
-from ._tables import ACCS, BF16, F32, FUNCTIONS, RECIPES, ROUNDS, RULES, Format, block_format, format_number, formats
+from ._options import Counts, Options, optional, row_of, row_to, word
+from ._quantize import Quantized, check_numbers, floats, own_dtype, part_shapes
+from ._tables import (
+    ACCS,
+    BF16,
+    DEFAULT_RECIPE,
+    F32,
+    FUNCTIONS,
+    ROUNDS,
+    RULES,
+    Format,
+    block_format,
+    format_number,
+    formats,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +57,7 @@ def _matrix(x: Any, what: str) -> tuple[Any, tuple[int, ...], Any, int]:
             raise ValueError(f"{what}: its blocks run along axis {x.axis}; those of a product run along the last")
         return x._operand(), x.shape, kind_of(x.codes), formats[x.format].number
     kind = kind_of(x)
-    data, found, shape = kind.look(x)
+    data, found, shape = kind.look(x, what)
     if found < OWN:
         found = source_number(found, None, what)
     return (data, found, -1), tuple(shape), kind, found
@@ -55,6 +67,40 @@ def _name(x: Any, found: int) -> str:
     if isinstance(x, Quantized):
         return x.format
     return "f32" if found < 0 else _core.formats[found][0]
+
+
+# The pairs of formats, of a and of w, that each way to sum takes, of those that were asked for.
+_pairs: dict[int, frozenset[tuple[int, int]]] = {}
+
+
+def _takes(acc: int) -> frozenset[tuple[int, int]]:
+    found = _pairs.get(acc)
+    if found is None:
+        found = _pairs[acc] = frozenset(_core.takes(acc))
+    return found
+
+
+def _names(numbers: list[int]) -> str:
+    return ", ".join(_core.formats[i][0] for i in numbers)
+
+
+def _listed(pairs: frozenset[tuple[int, int]]) -> str:
+    """Pairs in words; formats of a that go with the same of w stand together."""
+    of_a: dict[frozenset[int], list[int]] = {}
+    for a in sorted({a for a, _ in pairs}):
+        of_a.setdefault(frozenset(w for b, w in pairs if a == b), []).append(a)
+    return "; ".join(f"a in {_names(a)} with w in {_names(sorted(w))}" for w, a in of_a.items())
+
+
+def _check_pair(acc: str, a: int | None, w: int) -> None:
+    """Refuses formats, of which that of a may be unknown, which are not summed so."""
+    number = ACCS[acc]
+    if any(pair[1] == w and a in (None, pair[0]) for pair in _takes(number)):
+        return
+    others = [name for name, i in ACCS.items() if any(pair[1] == w and a in (None, pair[0]) for pair in _takes(i))]
+    of_a = "" if a is None else f"a is {_core.formats[a][0]}, "
+    remedy = f" (takes these: acc={', '.join(map(repr, others))})" if others else ""
+    raise ValueError(f"acc: {of_a}w is {_core.formats[w][0]}; {acc!r} takes {_listed(_takes(number))}{remedy}")
 
 
 def _kernel(
@@ -73,10 +119,18 @@ def _kernel(
         number, row = 0, None
     else:
         format = block_format(a_format, "a_format")
-        number, row = format.number, None if a_options is None else row_of(format, a_options)
+        number, row = format.number, row_of(format, a_options, "a_options")
+        if row is not None and row[6] > 1:
+            raise ValueError(f"a_options: block_rows {row[6]}; a is quantized row by row")
+    if word(pass_k, "pass_k") not in (0, 128, 256, 512):
+        raise ValueError(f"pass_k: {pass_k}; 128, 256 or 512, or 0, which is 512")
+    if format_number(psum, "psum") not in (F32, BF16):
+        raise ValueError(f"psum: {psum!r}; results are summed in 'f32' or 'bf16'")
+    if ROUNDS[psum_round] not in (ROUNDS["rne"], ROUNDS["sr"]):
+        raise ValueError(f"psum_round: {psum_round!r}; 'rne' or 'sr'")
     return (
         ACCS[acc],
-        word(pass_k, "pass_k", 32),
+        pass_k,
         format_number(psum, "psum"),
         ROUNDS[psum_round],
         word(seed, "seed"),
@@ -143,9 +197,9 @@ def gemm(
     of_w: Any
     w_shape: tuple[int, ...]
     if isinstance(w, Packed):
-        of_w, w_shape = (w.data, w.shape[0]), w.shape
+        of_w, w_shape, found_w = (w.data, w.shape[0]), w.shape, format_number(w.format)
     else:
-        of_w, w_shape = _matrix(w, "w")[:2]
+        of_w, w_shape, _, found_w = _matrix(w, "w")
     if len(w_shape) != 2:
         raise ValueError(f"w: shape {w_shape}; a matrix [N, K] is needed")
     if not a_shape or a_shape[-1] != w_shape[1]:
@@ -153,6 +207,13 @@ def gemm(
         raise ValueError(
             f"a: shape {a_shape}, whose last dimension is not the {w_shape[1]} of w, whose shape is {w_shape}{transpose}"
         )
+    if a_format is None or found == kernel[6]:
+        _check_pair(acc, max(found, F32), max(found_w, F32))
+    elif isinstance(a, Quantized):
+        raise ValueError(f"a_format: {_core.formats[kernel[6]][0]}, while a is {a.format}; numbers are quantized")
+    else:
+        check_numbers(found, "a")
+        _check_pair(acc, kernel[6], max(found_w, F32))
     shape = (*a_shape[:-1], w_shape[0])
     block = None if to is None else block_format(to, "to")
     if to_options is not None and block is None:
@@ -160,17 +221,17 @@ def gemm(
     finish = (
         None if bias is None else floats(bias, "bias"),
         FUNCTIONS[activation],
-        activation_parameter,
+        optional(activation_parameter, "activation_parameter"),
         None if gate is None else _matrix(gate, "gate")[0],
         None if residual is None else _matrix(residual, "residual")[0],
         accumulate,
-        None if to_options is None or block is None else row_of(block, to_options),
+        None if block is None else row_to(block, to_options),
     )
     raw: Any = None
     number = F32
     if block is None or out is not None:
         own = own_dtype(kind, a, found) if found == BF16 else "f32"
-        number, native = target_of(kind, wanted(dtype, out, own), "dtype")
+        number, native = target_of(kind, *wanted(dtype, out, own), (F32, BF16))
         if out is None:
             if accumulate:
                 raise ValueError("accumulate: it needs `out`, to which the product is added")
@@ -216,7 +277,7 @@ def made(codes: Any, scales: Any, shape: tuple[int, ...], format: Format, outcom
         tensor_scale=outcome[0] if scaled else 1.0,
         tensor_scale_divides=outcome[1] if scaled else False,
         rule=None if scaled else given.get("rule", next(iter(RULES))),
-        recipe=given.get("recipe", next(iter(RECIPES))) if scaled else None,
+        recipe=given.get("recipe", DEFAULT_RECIPE) if scaled else None,
     )
 
 
@@ -256,6 +317,7 @@ def pack(w: Any, *, a_format: str | Format | None = None, acc: str = "exact", pa
     of_w, shape, _, found = _matrix(w, "w")
     if len(shape) != 2:
         raise ValueError(f"w: shape {shape}; a matrix [N, K] is needed")
+    _check_pair(acc, None if a_format is None else block_format(a_format, "a_format").number, max(found, F32))
     packed = Packed.__new__(Packed)
     packed.data = _core.pack(of_w, _kernel(acc, pass_k, psum, "rne", 0, 0, a_format, None))
     packed.shape = (shape[0], shape[1])

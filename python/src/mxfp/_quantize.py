@@ -4,17 +4,33 @@
 from __future__ import annotations
 
 from math import prod
+from struct import pack, unpack
 
 from . import _core
-from ._arrays import OWN, kind_of, moved_shape, normal_axis, out_of, source_number, target_of, wanted
-from ._options import DEFAULTS, Counts, Options, check, word
-from ._tables import F32, NON_FINITES, OVERFLOWS, RECIPES, ROUNDS, RULES, Format, block_format, formats
+from ._arrays import CODES, OWN, kind_of, moved_shape, normal_axis, out_of, source_number, target_of, wanted
+from ._options import RECIPE_DEFAULTS, Counts, Options, check, optional, real, squares, word
+from ._tables import (
+    BF16,
+    DEFAULT_RECIPE,
+    F16,
+    F32,
+    NON_FINITES,
+    OVERFLOWS,
+    RECIPES,
+    ROUNDS,
+    RULES,
+    Format,
+    block_format,
+    formats,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 _PLAIN = (0, 0, False, 0, 0, 0)
+# What is quantized, and what it is dequantized to.
+NUMBERS = (OWN, F32, BF16, F16)
 
 
 def cast(
@@ -90,7 +106,10 @@ class Quantized:
     A tensor in a block format: what quantize() returns.
 
     The constructor makes one of parts from elsewhere: `shape` is that of the numbers, of which `axis` is divided into blocks;
-    codes and scales have its other dimensions first, in their order, then bytes of codes, and scales, of a row.
+    codes and scales have its other dimensions first, in their order, then bytes of codes, and scales, of a row. They are bytes, or
+    in a dtype of their format: scales that are numbers in float32 are refused, as are codes in float8_e4m3fnuz where e4m3 is meant.
+
+    numpy.asarray(q) is q.dequantize(). Two are equal if format, shape, axis, codes, scales and tensor scale are.
 
     Attributes:
         codes: uint8, [..., bytes of a row]: codes one after the other from the low bits up. Two of a 4-bit format are in a byte,
@@ -130,17 +149,21 @@ class Quantized:
         recipe: str | None = None,
     ) -> None:
         self.format = block_format(format).name
-        self.shape = tuple(shape)
+        self.shape = tuple(word(size, "shape", 63) for size in shape)
         self.axis = normal_axis(axis, self.shape)
         self.codes = codes
         self.scales = scales
         self.tensor_scale = tensor_scale
-        self.tensor_scale_divides = tensor_scale_divides
+        self.tensor_scale_divides = bool(tensor_scale_divides)
         self.rule = rule
         self.recipe = recipe
+        self.tensor_scale = self._scale()
         code_shape, scale_shape = part_shapes(formats[self.format], self.shape, self.axis)
-        for what, part, expected in (("codes", codes, code_shape), ("scales", scales, scale_shape)):
-            found = tuple(kind_of(part).look(part)[2])
+        for what, expected in (("codes", code_shape), ("scales", scale_shape)):
+            data, found = self._part(what)
+            size = _core.describe(data, what)[3]
+            if size != 1:
+                raise TypeError(f"{what}: elements of {8 * size} bits; they are bytes: uint8")
             if found != expected:
                 raise ValueError(
                     f"{what}: shape {found}; {self.format} of shape {self.shape} has {what} of shape {expected}"
@@ -169,17 +192,70 @@ class Quantized:
         cols = self._cols()
         return prod(self.shape) // cols if cols else prod(moved_shape(self.shape, self.axis)[:-1])
 
+    def _part(self, what: str) -> tuple[Any, tuple[int, ...]]:
+        """What _core reads of codes or scales, in integers or in a dtype of their format, and the shape."""
+        part = getattr(self, what)
+        data, found, shape = kind_of(part).look(part, what)
+        if found != CODES:
+            format = formats[self.format]
+            name = format.element if what == "codes" else format.scale
+            takes = {"ue4m3": ("ue4m3", "e4m3")}.get(name or "", (name,)) if format.bits == 8 or what == "scales" else ()
+            is_float = found in NUMBERS
+            if is_float or _core.formats[found][0] not in takes:
+                of = "numbers in floating point" if is_float else _core.formats[found][0]
+                raise TypeError(f"{what}: {of}; those of {self.format} are codes in {name}, as bytes: uint8")
+        return data, tuple(shape)
+
+    def _scale(self) -> float:
+        """The tensor scale in binary32."""
+        scale, divides = self.tensor_scale, self.tensor_scale_divides
+        if not formats[self.format].tensor_scale:
+            if divides or real(scale, "tensor_scale") != 1:
+                raise ValueError(f"tensor_scale: {scale!r}; {self.format} has none: 1.0")
+            return 1.0
+        (rounded,) = unpack("f", pack("f", real(scale, "tensor_scale", 0)))
+        if divides and rounded == 0:
+            raise ValueError(f"tensor_scale: {scale!r}, by which numbers are divided")
+        return float(rounded)
+
     def _operand(self) -> tuple[Any, Any, int, int, int, float, bool]:
         """What _core reads."""
         return (
-            kind_of(self.codes).raw(self.codes),
-            kind_of(self.scales).raw(self.scales),
+            self._part("codes")[0],
+            self._part("scales")[0],
             formats[self.format].number,
             self._rows(),
             self._cols(),
-            self.tensor_scale,
+            self._scale(),
             self.tensor_scale_divides,
         )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """numpy.asarray(q): the numbers, in float32 if it does not say another dtype."""
+        import numpy
+
+        if copy is False:
+            raise ValueError("copy: False; the numbers of Quantized are computed")
+        return numpy.asarray(self.dequantize(), dtype=dtype)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether format, shape, axis, codes, scales and tensor scale are the same; how scales were chosen does not matter."""
+        if not isinstance(other, Quantized):
+            return NotImplemented
+        if (self.format, self.shape, self.axis, self.tensor_scale_divides) != (
+            other.format,
+            other.shape,
+            other.axis,
+            other.tensor_scale_divides,
+        ):
+            return False
+        return self._scale() == other._scale() and all(
+            _core.equal(self._part(what)[0], other._part(what)[0]) for what in ("codes", "scales")
+        )
+
+    def __hash__(self) -> int:
+        """Of what does not change when codes do."""
+        return hash((self.format, self.shape, self.axis))
 
     def dequantize(self, dtype: Any = None, *, out: Any = None) -> Any:
         """
@@ -191,7 +267,7 @@ class Quantized:
         array([1., 2., 3., 4.], dtype=float32)
         """
         kind = kind_of(self.codes)
-        number, native = target_of(kind, wanted(dtype, out, "f32"), "dtype")
+        number, native = target_of(kind, *wanted(dtype, out, "f32"), NUMBERS[1:])
         if out is None:
             out, to = result(kind, self.shape, self.axis, native)
         else:
@@ -291,26 +367,27 @@ def quantize_row(
     if rule is None and recipe is None and tensor_amax is None:
         if round == "rne" and non_finite == "propagate" and block_rows == 1:
             if not (seed or stream or first_index or via_bf16 or no_negative_zero):
-                return None
-    else:
-        check(format, rule, recipe, tensor_amax)
-    word(seed, "seed")
-    word(stream, "stream")
-    word(first_index, "first_index")
-    word(block_rows, "block_rows", 63)
-    return (
+                return RECIPE_DEFAULTS if format.tensor_scale else None
+    row = (
         0 if rule is None else RULES[rule],
-        0 if recipe is None else RECIPES[recipe],
+        RECIPES[DEFAULT_RECIPE if recipe is None else recipe],
         ROUNDS[round],
         NON_FINITES[non_finite],
         no_negative_zero,
         via_bf16,
-        block_rows,
-        seed,
-        stream,
-        first_index,
-        tensor_amax,
+        squares(block_rows),
+        word(seed, "seed"),
+        word(stream, "stream"),
+        word(first_index, "first_index"),
+        optional(tensor_amax, "tensor_amax", 0),
     )
+    check(format, rule, recipe, round, via_bf16, block_rows, tensor_amax)
+    return row
+
+
+def check_numbers(found: int, what: str) -> None:
+    if found not in NUMBERS:
+        raise TypeError(f"{what}: {_core.formats[found][0]}; float32, bfloat16, float16 and float64 are read: cast({what}, 'f32')")
 
 
 def _source(x: Any, format: str | Format, axis: int) -> tuple[Format, Any, Any, int, tuple[int, ...], int]:
@@ -320,11 +397,8 @@ def _source(x: Any, format: str | Format, axis: int) -> tuple[Format, Any, Any, 
     data, found, shape = kind.look(x)
     if found < OWN:
         found = source_number(found, None)
+    check_numbers(found, "x")
     return found_format, kind, data, found, shape, axis if axis == -1 else normal_axis(axis, shape)
-
-
-def first_name(names: dict[str, int]) -> str:
-    return next(iter(names))
 
 
 def quantize(
@@ -354,7 +428,8 @@ def quantize(
     Parameters:
         format: one of mxfp.formats that has blocks: "mxfp8", "mxfp4", "nvfp4", ...
         rule: how the scale of an MX block follows from its numbers, one of mxfp.rules ("mse" if None).
-        recipe: whose arithmetic makes NVFP4's scales, one of mxfp.recipes ("te" if None).
+        recipe: whose arithmetic makes NVFP4's scales, one of mxfp.recipes ("compressed-tensors" if None, as of
+            `mxfp quantize`).
         round: of the elements, one of mxfp.rounds; "sr" as in cast().
         non_finite: what a block with NaN or Inf becomes, one of mxfp.non_finites.
         block_rows: 32: squares of 32 x 32 share a scale (MX), so that transpose() needs no rounding.
@@ -384,10 +459,10 @@ def quantize(
     q.codes, q.scales, q.shape, q.format, q.axis = codes, scales, tuple(shape), found_format.name, axis
     if found_format.tensor_scale:
         q.tensor_scale, q.tensor_scale_divides = outcome[0], outcome[1]
-        q.rule, q.recipe = None, recipe or first_name(RECIPES)
+        q.rule, q.recipe = None, recipe or DEFAULT_RECIPE
     else:
         q.tensor_scale, q.tensor_scale_divides = 1.0, False
-        q.rule, q.recipe = rule or first_name(RULES), None
+        q.rule, q.recipe = rule or next(iter(RULES)), None
     return q
 
 
@@ -436,7 +511,7 @@ def fake_quantize(
     row = quantize_row(
         found_format, rule, recipe, round, non_finite, no_negative_zero, via_bf16, block_rows, seed, stream, first_index, tensor_amax
     )
-    number, native = target_of(kind, wanted(dtype, out, own_dtype(kind, x, found)), "dtype")
+    number, native = target_of(kind, *wanted(dtype, out, own_dtype(kind, x, found)), NUMBERS[1:])
     if out is None:
         out, to = result(kind, shape, axis, native)
     else:
@@ -461,7 +536,7 @@ def own_dtype(kind: Any, x: Any, found: int) -> Any:
 def floats(x: Any, what: str) -> Any:
     """Numbers as _core reads rows of float32."""
     kind = kind_of(x)
-    data, found, _ = kind.look(x)
+    data, found, _ = kind.look(x, what)
     if found < OWN:
         source_number(found, None, what)
     return data if found == F32 else kind.own(cast(x, "f32"))
@@ -478,7 +553,8 @@ def amax(x: Any) -> float:
     data, found, _ = kind_of(x).look(x)
     if found < OWN:
         found = source_number(found, None)
+    check_numbers(found, "x")
     return _core.amax((data, found, -1))
 
 
-__all__ = ["DEFAULTS", "Counts", "Options", "Quantized", "amax", "cast", "dequantize", "fake_quantize", "quantize"]
+__all__ = ["Counts", "Options", "Quantized", "amax", "cast", "dequantize", "fake_quantize", "quantize"]

@@ -24,11 +24,24 @@ def unknown(argument: str, name: object, what: str, names: list[str]) -> Excepti
     """The error of a name that is none, in the words of the command."""
     if not isinstance(name, str):
         return TypeError(f"{argument}: a name is needed, not {name!r} ({what}: {', '.join(names)})")
+    close = meant(name, names)
+    guess = f": did you mean {' or '.join(map(repr, close))}?" if close else ""
+    return ValueError(f"{argument}: unknown value {name!r}{guess} ({what}: {', '.join(names)})")
+
+
+def meant(name: str, names: list[str]) -> list[str]:
+    """What a name that is none most likely means: one that it begins or is in, like 'fp4', one in it, like 'nvfp4-w4a4', or near."""
     import difflib
 
-    close = [n for n in names if n.startswith(name.lower())] or difflib.get_close_matches(name.lower(), names, 1)
-    guess = f": did you mean {close[0]!r}?" if close else ""
-    return ValueError(f"{argument}: unknown value {name!r}{guess} ({what}: {', '.join(names)})")
+    word = name.lower().replace("_", "-")
+    if not word:
+        return []
+    begun = [n for n in names if n.startswith(word)]
+    if begun:
+        return begun[:1]
+    within = [n for n in names if len(word) > 2 and word in n]
+    holds = sorted((n for n in names if len(n) > 3 and n in word), key=len)
+    return within[:3] or holds[-1:] or difflib.get_close_matches(word, names, 1)
 
 
 class Format:
@@ -152,6 +165,9 @@ NON_FINITES = _names("non_finite", "policies", _core.non_finites)
 ACCS = _names("acc", "accumulation", _core.accs)
 FUNCTIONS = _names("function", "functions", _core.functions)
 
+#: The NVFP4 recipe if none is named: that of `mxfp quantize`, for its layout compressed-tensors.
+DEFAULT_RECIPE = "compressed-tensors"
+
 # Names of dtypes of numpy, ml_dtypes, torch and jax.
 DTYPES = {
     "float32": "f32",
@@ -200,7 +216,10 @@ def block_format(name: str | Format, argument: str = "format") -> Format:
             return known
     found = name if isinstance(name, Format) else formats[_core.formats[format_number(name, argument)][0]]
     if not found.is_block:
-        blocks = ", ".join(f.name for f in formats.values() if f.is_block)
-        raise ValueError(f"{argument}: {found.name} has no blocks; cast() converts to it (block formats: {blocks})")
+        blocks = [f for f in formats.values() if f.is_block]
+        with_it = [f.name for f in blocks if f.element == found.name]
+        guess = f"; did you mean {' or '.join(map(repr, with_it))}?" if with_it else ""
+        names = ", ".join(f.name for f in blocks)
+        raise ValueError(f"{argument}: {found.name} has no blocks; cast() converts to it{guess} (block formats: {names})")
     _blocks[name] = found
     return found
