@@ -36,7 +36,7 @@ static json_t *command_facts(const struct transform_settings *settings)
 
 static int print_json(const struct transformation *done, const struct transform_settings *settings, struct error *error)
 {
-	return facts_print(stdout, json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:I, s:I, s:b, s:b, s:o, s:o}", "input",
+	return facts_print(stdout, json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:I, s:I, s:b, s:b, s:o, s:o, s:o}", "input",
 	                                     facts_text(settings->in), "output", facts_text(settings->out), "tensors_changed",
 	                                     (json_int_t)done->n_changed, "tensors_kept", (json_int_t)done->n_kept, "tensors_left_out", (json_int_t)done->n_left_out, "scales",
 	                                     (json_int_t)done->n_scales, "least_exponent", done->least, "largest_exponent", done->most,
