@@ -69,44 +69,38 @@ struct mxfp_result {
 	                             included; unchanged if there is none; NULL: not wanted */
 };
 
+/* Inline functions are code of the including program and must not meet its warnings: C++ may warn of 0 or NULL as a pointer,
+   C11 of {}. */
+#ifdef __cplusplus
+#define MXFP_ZEROS {}
+#else
+#define MXFP_ZEROS {0}
+#endif
+
 /* Return a matrix or a result of which the other members are zero: rows follow each other without a gap. */
 
 static inline struct mxfp_matrix mxfp_numbers(enum mxfp_format format, size_t rows, size_t cols, const void *data)
 {
-	struct mxfp_matrix matrix;
+	struct mxfp_matrix matrix = MXFP_ZEROS;
 
 	matrix.size = sizeof matrix;
 	matrix.format = format;
 	matrix.rows = rows;
 	matrix.cols = cols;
 	matrix.data = data;
-	matrix.stride = 0;
-	matrix.scales = NULL;
-	matrix.scales_stride = 0;
-	matrix.tensor_scale = 0;
-	matrix.tensor_scale_divides = false;
-	matrix.transposed = false;
-	matrix.sparsity.n = 0;
-	matrix.sparsity.m = 0;
-	matrix.masks = NULL;
-	matrix.masks_stride = 0;
 	return matrix;
 }
 
 static inline struct mxfp_blocks mxfp_blocks_at(enum mxfp_format format, size_t rows, size_t cols, void *codes, void *scales)
 {
-	struct mxfp_blocks blocks;
+	struct mxfp_blocks blocks = MXFP_ZEROS;
 
 	blocks.size = sizeof blocks;
 	blocks.format = format;
 	blocks.rows = rows;
 	blocks.cols = cols;
 	blocks.codes = codes;
-	blocks.codes_stride = 0;
 	blocks.scales = scales;
-	blocks.scales_stride = 0;
-	blocks.tensor_scale = 0;
-	blocks.tensor_scale_divides = false;
 	return blocks;
 }
 
@@ -134,27 +128,24 @@ static inline struct mxfp_matrix mxfp_blocks_matrix(const struct mxfp_blocks *bl
 
 static inline struct mxfp_result mxfp_to_numbers(enum mxfp_format format, void *data)
 {
-	struct mxfp_result result;
+	struct mxfp_result result = MXFP_ZEROS;
 
 	result.size = sizeof result;
 	result.format = format;
 	result.data = data;
-	result.stride = 0;
-	result.blocks = NULL;
-	result.clamped = NULL;
-	result.clamped_stride = 0;
-	result.counts = NULL;
-	result.first_non_finite = NULL;
 	return result;
 }
 
 static inline struct mxfp_result mxfp_to_blocks(struct mxfp_blocks *blocks)
 {
-	struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, NULL);
+	struct mxfp_result result = MXFP_ZEROS;
 
+	result.size = sizeof result;
 	result.blocks = blocks;
 	return result;
 }
+
+#undef MXFP_ZEROS
 
 /* Bytes that a matrix in a block format needs. */
 struct mxfp_sizes {
