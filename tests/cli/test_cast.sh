@@ -54,6 +54,20 @@ cast 7f0000 0000784300000080000000ba --to e4m3fnuz
 cast 803f 0000803f --to bf16
 cast 003c007c 0000803f00f07f47 --to f16
 cast 0000803f 0010803f --to tf32
+# --overflow sat: what always saturates does so, and Inf gives way to the largest of bf16 (7f7f), f16 (7bff) and tf32 (7f7fe000).
+# 465, -465, Inf, FLT_MAX; f16: 65520 rounds to Inf, the number below it to 65504.
+big=0080e8430080e8c30000807fffff7f7f
+cast 1f3f1f1f $big --to e2m3 --overflow sat
+cast 1f3f1f1f $big --to e3m2 --overflow sat
+cast 070f0707 $big --to e2m1 --overflow sat
+cast 7f817f7f $big --to int8 --overflow sat
+cast 7f7f7fff7f7f7fff 0000807f000080ff00807f7f00807fff --to bf16 --overflow sat
+cast 807f80ff807f80ff 0000807f000080ff00807f7f00807fff --to bf16 --overflow ovf
+cast ff7bfffbff7bff7bfffb 00f07f4700f07fc70000807fffef7f47000080ff --to f16 --overflow sat
+cast 00e07f7f00e07fff00e07f7f00e07f7f ffff7f7fffff7fff0000807fffef7f7f --to tf32 --overflow sat
+cast 7f7f7fff 00f07f7f00f07fff --from tf32 --to bf16 --overflow sat
+cast ff7b 807f --from bf16 --to f16 --overflow sat
+cast c07f 0000c07f --to bf16 --overflow sat
 cast 38 803f --from bf16 --to e4m3
 cast 38 003c --from f16 --to e4m3
 
@@ -122,9 +136,12 @@ done
 
 # Counts: 465 saturates, 2^-20 is flushed.
 bytes 0080e843 00008035 0000c07f 0000807f 0000803f >"$work/in5"
+bytes 00f07f47 00000030 0000c07f 0000807f 0000803f >"$work/in6"
 exits 0 "elements 5, saturated 2, overflowed 0, flushed 1, nan 1, inf 1" cast --to e4m3 --counts "$work/in5"
 exits 0 "elements 5, saturated 0, overflowed 1, flushed 1, nan 1, inf 1" \
 	cast --to e4m3 --overflow ovf --counts "$work/in5"
+exits 0 "elements 5, saturated 2, overflowed 0, flushed 1, nan 1, inf 1" cast --to f16 --overflow sat --counts "$work/in6"
+exits 0 "elements 5, saturated 0, overflowed 1, flushed 1, nan 1, inf 1" cast --to f16 --counts "$work/in6"
 exits 0 '"flushed": 1,' cast --to e4m3 --counts --json "$work/in5"
 
 # Failures.
@@ -190,4 +207,10 @@ fi
 # What would be passed over silently is refused.
 exits 2 "cast: --seed: is for --round sr; leave it out" cast --to e4m3 --seed 1
 exits 2 "cast: --stream: is for --round sr; leave it out" cast --to e4m3 --round rtz --stream 0
+exits 2 "cast: --overflow ovf: e2m1 has neither Inf nor NaN; numbers that are too large become its largest (sat)" cast --to e2m1 --overflow ovf
+exits 2 "cast: --overflow: is for formats with a smaller range, and no number of f16 is too large for bf16; leave it out" \
+	cast --from f16 --to bf16 --overflow sat
+exits 2 "no number of f32 is too large for f32" cast --to f32 --overflow sat
+exits 2 "cast: --round: is for conversions that round, and no number of e2m1 lies between two of int8; leave it out" \
+	cast --from e2m1 --to int8 --round rna
 finish

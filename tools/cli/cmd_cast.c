@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/byte_order.h"
+#include "base/infinity.h"
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "io/counts.h"
@@ -43,11 +44,17 @@ static const struct usage usage = {
 	"  mxfp cast --to e4m3 --decode codes.bin numbers.bin",
 };
 
+/* Whether --overflow sat is asked of a format in which the library rounds what is too large to Inf. */
+static bool replaces_infinity(const struct cast *cast)
+{
+	return cast->overflow == MXFP_OVERFLOW_SAT && mxfp_format_get_info(cast->dst_format)->storage_bytes > 1;
+}
+
 static int convert_piece(struct cast *cast, const void *src, void *dst, size_t n, struct error *error)
 {
 	const struct mxfp_convert_options options = {
 		.size = sizeof options, .round = (enum mxfp_round)cast->round,
-		.overflow = (enum mxfp_overflow)cast->overflow,
+		.overflow = cast->overflow == MXFP_OVERFLOW_OVF ? MXFP_OVERFLOW_OVF : MXFP_OVERFLOW_SAT,
 		.no_negative_zero = cast->no_negative_zero,
 		.seed = cast->seed,
 		.stream = cast->stream,
@@ -63,6 +70,8 @@ static int convert_piece(struct cast *cast, const void *src, void *dst, size_t n
 	if (status != MXFP_OK)
 		return fail(error, EXIT_INPUT, "%s: number %" PRIu64 ": %s", cast->source.name, cast->n,
 		            mxfp_status_text(status));
+	for (size_t i = 0; replaces_infinity(cast) && i < n; i++)
+		infinity_replace(cast->dst_format, dst, i, true);
 	cast->n += n;
 	return EXIT_OK;
 }
@@ -119,8 +128,12 @@ static int cast_all(struct cast *cast, struct error *error)
 }
 
 /* Prints the counts to stderr, since the numbers may go to stdout. */
-static int print_counts(const struct cast *cast, struct error *error)
+static int print_counts(struct cast *cast, struct error *error)
 {
+	if (replaces_infinity(cast)) {
+		cast->counts.saturated = cast->counts.overflowed + cast->counts.inf;
+		cast->counts.overflowed = 0;
+	}
 	if (cast->json)
 		return facts_print(stderr, counts_facts(cast->n, &cast->counts), error);
 	if (cast->counts_wanted)
@@ -193,41 +206,55 @@ static bool differ(const struct cast *cast, const struct mxfp_convert_options *a
 	       memcmp(results[0], results[1], sizeof results[0]) != 0;
 }
 
+/* Whether some number is too large for the format that is written, or Inf becomes a number there. */
+static bool exceeds(const struct cast *cast)
+{
+	static uint32_t samples[SAMPLES], results[SAMPLES];
+	const struct mxfp_matrix from =
+		mxfp_numbers(cast->src_format, 1, make_samples(samples, mxfp_format_get_info(cast->src_format)), samples);
+	struct mxfp_result to = mxfp_to_numbers(cast->dst_format, results);
+	struct mxfp_counts counts = {.size = sizeof counts};
+
+	to.counts = &counts;
+	return mxfp_convert(&to, &from, NULL, NULL) != MXFP_OK || counts.saturated + counts.overflowed != 0;
+}
+
 /* Refuses options that this conversion would ignore. */
 static int check_used(const struct cast *cast, struct error *error)
 {
 	const struct mxfp_convert_options up = {.size = sizeof up, .round = MXFP_ROUND_RTP}, down = {.size = sizeof down, .round = MXFP_ROUND_RTN};
 	const struct mxfp_convert_options plain = {.size = sizeof plain, .no_negative_zero = false}, unsigned_zero = {.size = sizeof unsigned_zero, .no_negative_zero = true};
 	const bool rounds = differ(cast, &up, &down), random = rounds && cast->round == MXFP_ROUND_SR;
-	bool overflows = false;
-	char exact[128];
+	const struct mxfp_format_info *from = mxfp_format_get_info(cast->src_format), *to = mxfp_format_get_info(cast->dst_format);
+	char rounding[128], range[128];
 
-	for (int mode = 0; mxfp_option_name(MXFP_OPTION_OVERFLOW, mode) != NULL; mode++)
-		overflows |= differ(cast, &plain, &(struct mxfp_convert_options){.size = sizeof(struct mxfp_convert_options), .overflow = (enum mxfp_overflow)mode});
-	snprintf(exact, sizeof exact, "formats that do not hold all numbers, and %s holds those of %s",
-	         mxfp_format_get_info(cast->dst_format)->name, mxfp_format_get_info(cast->src_format)->name);
+	snprintf(rounding, sizeof rounding, "conversions that round, and no number of %s lies between two of %s", from->name, to->name);
+	snprintf(range, sizeof range, "formats with a smaller range, and no number of %s is too large for %s", from->name, to->name);
 	const struct option_use uses[] = {
-		{"round", rounds, exact},
-		{"overflow", overflows, exact},
+		{"round", rounds, rounding},
+		{"overflow", exceeds(cast), range},
 		{"seed", random, "--round sr"},
 		{"stream", random, "--round sr"},
 		{"no-negative-zero", differ(cast, &plain, &unsigned_zero), "conversions that make -0"},
 		{NULL, true, NULL},
 	};
 
+	if (cast->overflow == MXFP_OVERFLOW_OVF && to->special == MXFP_SPECIAL_NONE)
+		return fail(error, EXIT_USAGE, "cast: --overflow ovf: %s has neither Inf nor NaN; numbers that are too large become its "
+		            "largest (sat)", to->name);
 	return options_check_used(uses, error);
 }
 
 static int run(int argc, char **argv, struct error *error)
 {
-	struct cast cast = {.counts = {.size = sizeof cast.counts}, .to = OPTION_FORMAT_NONE, .from = MXFP_FORMAT_F32, .sink.fd = -1};
+	struct cast cast = {.counts = {.size = sizeof cast.counts}, .to = OPTION_FORMAT_NONE, .from = MXFP_FORMAT_F32, .overflow = OPTION_CHOICE_NONE, .sink.fd = -1};
 	const struct option_spec options[] = {
 		{"to", 't', OPTION_ELEMENT, "FORMAT", "format of the codes", &cast.to},
 		{"from", 0, OPTION_ELEMENT, "FORMAT", "format of the numbers", &cast.from},
 		{"decode", 'd', OPTION_FLAG, NULL, "read codes and write numbers", &cast.decode},
 		{"round", 0, OPTION_ROUND, "MODE", "rounding mode", &cast.round},
-		{"overflow", 0, OPTION_OVERFLOW, "MODE", "result of numbers beyond the largest finite value",
-		 &cast.overflow},
+		{"overflow", 0, OPTION_OVERFLOW, "MODE", "numbers that are too large, and Inf, become the largest (sat), or Inf or NaN (ovf); default: "
+		 "sat, but ovf in bf16, f16 and tf32", &cast.overflow},
 		{"seed", 0, OPTION_UNSIGNED, "N", "seed of --round sr", &cast.seed},
 		{"stream", 0, OPTION_UNSIGNED, "N", "words 2 and 3 of the counter of --round sr: one N per tensor",
 		 &cast.stream},

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/infinity.h"
 #include "base/library.h"
 #include "base/must_succeed.h"
 #include "io/counts.h"
@@ -35,15 +36,9 @@ void decode_shape(uint64_t *shape, const struct quantized *quantized)
 	}
 }
 
-/* The word of +Inf in a format of decoded numbers: that before it is the largest number, the bit above it the sign. */
-static uint32_t inf_of(enum mxfp_format format)
-{
-	return format == MXFP_FORMAT_F32 ? 0x7F800000 : format == MXFP_FORMAT_BF16 ? 0x7F80 : 0x7C00;
-}
-
 static bool any_inf(enum mxfp_format format, const unsigned char *words, size_t n)
 {
-	const uint32_t inf = inf_of(format);
+	const uint32_t inf = infinity_word(format);
 	uint32_t word;
 	uint16_t half;
 	bool any = false;
@@ -59,27 +54,6 @@ static bool any_inf(enum mxfp_format format, const unsigned char *words, size_t 
 	return any;
 }
 
-/* Whether a word is Inf, which it then may be no longer: the largest number of its sign takes its place. */
-static bool replace_inf(enum mxfp_format format, unsigned char *words, size_t i, bool saturate)
-{
-	const size_t width = mxfp_format_get_info(format)->storage_bytes;
-	uint32_t word;
-	uint16_t half;
-
-	if (width == sizeof word) {
-		memcpy(&word, words + i * width, width);
-	} else {
-		memcpy(&half, words + i * width, width);
-		word = half;
-	}
-	if ((word & (width == sizeof word ? 0x7FFFFFFF : 0x7FFF)) != inf_of(format))
-		return false;
-	word -= saturate;
-	half = (uint16_t)word;
-	memcpy(words + i * width, width == sizeof word ? (const void *)&word : &half, width);
-	return true;
-}
-
 /* Counts the numbers that became Inf though what is stored is finite: its codes are `stored`, or none is Inf. */
 static void meet_overflow(enum mxfp_format format, unsigned char *words, size_t n, const float *stored, int overflow,
                           struct mxfp_counts *counts)
@@ -87,7 +61,7 @@ static void meet_overflow(enum mxfp_format format, unsigned char *words, size_t 
 	const bool saturate = overflow == MXFP_OVERFLOW_SAT;
 
 	for (size_t i = 0; i < n; i++)
-		if ((stored == NULL || !isinf(stored[i])) && replace_inf(format, words, i, saturate))
+		if ((stored == NULL || !isinf(stored[i])) && infinity_replace(format, words, i, saturate))
 			*(saturate ? &counts->saturated : &counts->overflowed) += 1;
 }
 
@@ -97,7 +71,7 @@ static int take_counts(const struct decode_target *to, const struct transfer *tr
 {
 	const enum mxfp_format format = dtype_info(target->dtype)->format;
 	const char *name = mxfp_format_get_info(format)->name;
-	const uint32_t word = inf_of(format) - 1;
+	const uint32_t word = largest_word(format);
 	const uint16_t half = (uint16_t)word;
 	float largest;
 

@@ -58,7 +58,7 @@ def cast(
 
     Parameters:
         round: one of mxfp.rounds. "sr" draws random bits by seed, stream, and the element's index, which starts at first_index.
-        overflow: "sat": numbers that are too large become the largest; "ovf": they become Inf, or NaN without Inf.
+        overflow: in formats of up to 8 bits, "sat": numbers that are too large become the largest; "ovf": Inf, or NaN without Inf.
         source: the format of codes in integers.
         no_negative_zero: -0 becomes +0.
         counts: a Counts, to which what happened is added.
