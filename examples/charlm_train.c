@@ -2,8 +2,9 @@
 /*
  * Trains the character model of charlm.h: Adam on the cross entropy of random batches of a text. If it is told formats for
  * weights and activations, the last third of the steps computes with what blocks hold of both (mxfp_fake_quantize()), as
- * the quantized model will, and passes gradients straight through, except those of what was clamped. Adam moves the weights
- * in binary32. If it is told to, it also saves the model every so many steps, for curves.sh.
+ * the quantized model will, and passes gradients straight through: also those of numbers above the largest that their block
+ * holds, for its scale follows them, and a number whose gradient stopped there could never grow. Adam moves the weights in
+ * binary32. If it is told to, it also saves the model every so many steps, for curves.sh.
  */
 #include "config.h"
 
@@ -28,18 +29,11 @@ static const float LEARNING_RATE = 0.005f, MEAN_DECAY = 0.9f, SQUARE_DECAY = 0.9
 /* The linear layers that quantized models have in blocks: the first, and two in each of the others. */
 enum { INPUT = 0, UP = 1, DOWN = 2, LAYER = 2, N_LINEAR = 1 + LAYER * CHARLM_LAYERS };
 
-/* What such a layer multiplies. */
-struct layer_input {
-	float x[CHARLM_BATCH * LINEAR_MAX];
-	uint8_t clamped[CHARLM_BATCH * LINEAR_MAX];
-};
-
 struct trainer {
 	enum mxfp_format weights, activations; /* of this step: block formats, or f32, not quantized */
 	struct charlm model, gradient;
 	struct charlm fake;                    /* the model with its weights as the blocks hold them */
-	uint8_t clamped[sizeof(struct charlm) / sizeof(float)];
-	struct layer_input inputs[N_LINEAR];
+	float inputs[N_LINEAR][CHARLM_BATCH * LINEAR_MAX]; /* what such a layer multiplies */
 	struct charlm mean, square; /* running means of the gradient and of its square */
 	float mean_power, square_power; /* the decays raised to the number of steps */
 	uint64_t seed, drawn;       /* random positions so far */
@@ -92,20 +86,18 @@ static const struct mxfp_exec alone = {.size = sizeof alone, .threads = 1};
 static const struct mxfp_quantize_options as_weights = {.size = sizeof as_weights, .recipe = MXFP_RECIPE_COMPRESSED_TENSORS};
 static const struct mxfp_quantize_options as_activations = {.size = sizeof as_activations, .rule = MXFP_RULE_RCEIL};
 
-/* y becomes what blocks hold of x, and clamped says where x lies outside; f32: x, and nowhere. */
-static void fake_quantize(enum mxfp_format format, const struct mxfp_quantize_options *how, float *y, uint8_t *clamped,
-                          const float *x, size_t rows, size_t cols)
+/* y becomes what blocks hold of x; f32: x. */
+static void fake_quantize(enum mxfp_format format, const struct mxfp_quantize_options *how, float *y, const float *x,
+                          size_t rows, size_t cols)
 {
-	const struct mxfp_result result = {.size = sizeof result, .data = y, .clamped = clamped};
+	const struct mxfp_result result = mxfp_to_numbers(MXFP_FORMAT_F32, y);
 	const struct mxfp_matrix matrix = mxfp_numbers(MXFP_FORMAT_F32, rows, cols, x);
 	enum mxfp_status status = MXFP_OK;
 
-	if (format == MXFP_FORMAT_F32) {
+	if (format == MXFP_FORMAT_F32)
 		memcpy(y, x, rows * cols * sizeof(*y));
-		memset(clamped, 0, rows * cols);
-	} else {
+	else
 		status = mxfp_fake_quantize(&result, format, &matrix, how, &alone);
-	}
 	assert(status == MXFP_OK);
 	(void)status;
 }
@@ -124,22 +116,15 @@ static void fake_weights(struct trainer *t)
 		const struct charlm_tensor *tensor = &charlm_tensors[i];
 
 		if (is_quantized(tensor))
-			fake_quantize(t->weights, &as_weights, charlm_values(&t->fake, tensor),
-			              t->clamped + tensor->values / sizeof(float), charlm_values(&t->model, tensor), tensor->shape[0], tensor->shape[1]);
+			fake_quantize(t->weights, &as_weights, charlm_values(&t->fake, tensor), charlm_values(&t->model, tensor),
+			              tensor->shape[0], tensor->shape[1]);
 	}
 }
 
 static const float *fake_input(struct trainer *t, size_t layer, const float *x, size_t cols)
 {
-	fake_quantize(t->activations, &as_activations, t->inputs[layer].x, t->inputs[layer].clamped, x, CHARLM_BATCH, cols);
-	return t->inputs[layer].x;
-}
-
-/* Gradients of what was clamped are 0. */
-static void stop_clamped(float *gradient, const uint8_t *clamped, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		gradient[i] = clamped[i] ? 0 : gradient[i];
+	fake_quantize(t->activations, &as_activations, t->inputs[layer], x, CHARLM_BATCH, cols);
+	return t->inputs[layer];
 }
 
 static struct linear up_layer(const struct charlm *model, size_t l)
@@ -212,26 +197,17 @@ static void backward_linear(float *d_x, float *d_weight, const struct linear *la
 	linear_backward_input(d_x, layer, d_y, CHARLM_BATCH);
 }
 
-/* The same through a layer whose input was quantized. */
-static void backward_fake(float *d_x, float *d_weight, const struct linear *layer, const struct layer_input *input,
-                          const float *d_y)
-{
-	backward_linear(d_x, d_weight, layer, input->x, d_y);
-	stop_clamped(d_x, input->clamped, CHARLM_BATCH * layer->inputs);
-}
-
 static void backward_layer(struct trainer *trainer, size_t l)
 {
 	const struct charlm_layer *layer = &trainer->fake.layers[l];
 	struct charlm_layer *gradient = &trainer->gradient.layers[l];
 	struct linear up = up_layer(&trainer->fake, l), down = down_layer(&trainer->fake, l);
-	const struct layer_input *inputs = trainer->inputs + LAYER * l;
 	const float *hidden = trainer->hidden[l];
 
-	backward_fake(trainer->d_hidden, gradient->down, &down, &inputs[DOWN], trainer->d_residual);
+	backward_linear(trainer->d_hidden, gradient->down, &down, trainer->inputs[DOWN + LAYER * l], trainer->d_residual);
 	for (size_t i = 0; i < CHARLM_BATCH * CHARLM_HIDDEN; i++)
 		trainer->d_hidden[i] = hidden[i] > 0 ? trainer->d_hidden[i] : 0;
-	backward_fake(trainer->d_normed, gradient->up, &up, &inputs[UP], trainer->d_hidden);
+	backward_linear(trainer->d_normed, gradient->up, &up, trainer->inputs[UP + LAYER * l], trainer->d_hidden);
 	backward_norm(trainer, gradient->norm, layer->norm, l);
 }
 
@@ -249,16 +225,11 @@ static void backward(struct trainer *trainer)
 	backward_norm(trainer, gradient->norm, model->norm, CHARLM_LAYERS);
 	for (size_t l = CHARLM_LAYERS; l-- > 0;)
 		backward_layer(trainer, l);
-	backward_fake(trainer->d_input, gradient->input, &input, &trainer->inputs[INPUT], trainer->d_residual);
+	backward_linear(trainer->d_input, gradient->input, &input, trainer->inputs[INPUT], trainer->d_residual);
 	for (size_t c = 0; c < CHARLM_BATCH * CHARLM_CONTEXT; c++)
 		for (size_t i = 0; i < CHARLM_EMBEDDING; i++)
 			gradient->embedding[trainer->batch.context[c] * CHARLM_EMBEDDING + i] +=
 				trainer->d_input[c * CHARLM_EMBEDDING + i];
-	for (size_t i = 0; i < CHARLM_TENSORS; i++)
-		if (is_quantized(&charlm_tensors[i]))
-			stop_clamped(charlm_values(gradient, &charlm_tensors[i]),
-			             trainer->clamped + charlm_tensors[i].values / sizeof(float),
-			             charlm_elements(&charlm_tensors[i]));
 }
 
 /* Moves every parameter against its gradient (Kingma and Ba: "Adam: a method for stochastic optimization"). */

@@ -82,11 +82,15 @@ MXFP_API enum mxfp_status mxfp_dequantize(const struct mxfp_result *result, cons
  * mxfp_quantize() makes of src in `format`, in one pass over memory and without the blocks between. src is f32, bf16 or f16,
  * and so is data, which may be src, with its format and stride.
  *
- * result->clamped gets a byte an element, 1 if it was clamped, else 0: where a straight-through estimator's gradient is zero.
- * An element is clamped if its magnitude before rounding is above the largest that its block holds: |x| > largest * scale in
- * MX formats, |quotient| > 6 in NVFP4 (doc/numerics.md, section 11). So it depends on the block's scale, but not on the
- * rounding mode or on random numbers, and includes elements that are past the largest one and are rounded to it, which
- * counts->saturated leaves out. In a block that is NaN, none is clamped.
+ * A straight-through estimator passes the gradient of every element, of clamped ones too: a block's scale follows its largest
+ * number, which could never grow if its gradient stopped. It stops only beyond a scale that is given and follows nothing: of
+ * NVFP4 with tensor_amax, where |x| > tensor_amax.
+ *
+ * result->clamped gets a byte an element, 1 if it was clamped, else 0: what the format and the rule cost. An element is clamped
+ * if its magnitude before rounding is above the largest that its block holds: |x| > largest * scale in MX formats, |quotient| >
+ * 6 in NVFP4 (doc/numerics.md, section 11). So it depends on the block's scale, but not on the rounding mode or on random
+ * numbers, and includes elements that are past the largest one and are rounded to it, which counts->saturated leaves out. In a
+ * block that is NaN, none is clamped.
  *
  * MXFP_ERR_NULL        neither data nor clamped in the result, unless there are no elements
  * MXFP_ERR_FORMAT      not a block format; src or data not f32, bf16 or f16; src transposed or sparse

@@ -21,18 +21,15 @@ class QuantLinear(torch.nn.Module):
 
 
 class StraightThrough(torch.autograd.Function):
-    """Fake quantization whose gradient passes where a number was not clamped."""
+    """Fake quantization whose gradient passes, of clamped numbers too: a block's scale follows its largest."""
 
     @staticmethod
     def forward(context, x, format, options):
-        y, clamped = mxfp.fake_quantize(x, format, clamped=True, **options)
-        context.save_for_backward(clamped)
-        return y
+        return mxfp.fake_quantize(x, format, **options)
 
     @staticmethod
     def backward(context, gradient):
-        (clamped,) = context.saved_tensors
-        return gradient.masked_fill(clamped.bool(), 0), None, None
+        return gradient, None, None
 
 
 class FakeQuantLinear(torch.nn.Linear):

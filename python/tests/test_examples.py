@@ -45,10 +45,28 @@ def test_straight_through():
     y = example.StraightThrough.apply(x, "mxfp4", {"rule": "floor"})
     assert y.tolist() == [1, 6, 6, -6, 0.5]
     y.sum().backward()
-    assert x.grad.tolist() == [1, 0, 0, 0, 1]
+    assert x.grad.tolist() == [1, 1, 1, 1, 1]
     layer = example.FakeQuantLinear(64, 16)
     layer(torch.randn(2, 64)).sum().backward()
     assert layer.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("rule", ["mse", "floor", "even"])
+def test_training_from_small_weights(rule):
+    torch = pytest.importorskip("torch")
+    example = load("quant_linear")
+    torch.manual_seed(3)
+    wanted = torch.randn(64, 64)
+    weights = (0.01 * torch.randn(64, 64)).requires_grad_()
+    optimizer = torch.optim.SGD([weights], lr=0.05)
+    losses = []
+    for _ in range(200):
+        optimizer.zero_grad()
+        loss = (example.StraightThrough.apply(weights, "mxfp4", {"rule": rule}) - wanted).square().sum() / 2
+        loss.backward()
+        losses.append(float(loss.detach()))
+        optimizer.step()
+    assert min(losses) < float((mxfp.fake_quantize(wanted, "mxfp4", rule=rule) - wanted).square().sum())
 
 
 def test_training():

@@ -330,3 +330,22 @@ def test_isa_and_threads(matrix):
         mxfp.set_threads(n)
         results.append(mxfp.matmul(matrix, w, a_format="mxfp8"))
     assert numpy.array_equal(results[0], results[1]) and numpy.array_equal(results[0], results[2])
+
+
+@pytest.mark.parametrize("rule", ["mse", "floor", "even", "rceil"])
+def test_training_from_small_weights(rule):
+    """A gradient that passes straight through all numbers leads to what quantizing after training has; with orthonormal inputs it
+    is the difference. One that stops at clamped numbers does not: every block keeps its largest, which its scale follows."""
+    wanted = numpy.random.default_rng(1).standard_normal((32, 64), dtype="f4")
+    after = numpy.square(mxfp.fake_quantize(wanted, "mxfp4", rule=rule) - wanted).mean()
+
+    def trained(passes):
+        weights, losses = wanted[::-1] / 100, []
+        for _ in range(200):
+            y, clamped = mxfp.fake_quantize(weights, "mxfp4", rule=rule, clamped=True)
+            losses.append(numpy.square(y - wanted).mean())
+            weights = weights - numpy.where(passes(clamped), numpy.float32(0.05) * (y - wanted), 0)
+        return min(losses)
+
+    assert trained(lambda clamped: True) < 2 * after
+    assert (trained(lambda clamped: clamped == 0) > 2 * after) == (rule != "rceil")

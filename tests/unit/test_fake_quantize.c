@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* mxfp_fake_quantize(): numbers and clamped elements calculated by hand, rows and gaps, in place, policies. */
+#include <math.h>
 #include <string.h>
 
 #include "bits.h"
 #include "format.h"
+#include "mxfp/philox.h"
 #include "mxfp/quantize.h"
 #include "suite.h"
 
@@ -272,6 +274,67 @@ TEST_LOOP(beside_blocks, 2 * MXFP_N_FORMATS)
 	assert_status(mxfp_dequantize(&to_numbers, &blocks, NULL), MXFP_OK);
 	ck_assert_mem_eq(numbers_of_both, numbers_alone, sizeof numbers_alone);
 	suite_compared(4 * ROWS * COLS);
+}
+
+enum { WEIGHTS = 1024 };
+
+static double squared_error(const float *y, const float *wanted)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < WEIGHTS; i++)
+		sum += (double)(y[i] - wanted[i]) * (double)(y[i] - wanted[i]);
+	return sum / WEIGHTS;
+}
+
+/* Trains small weights by a straight-through gradient, which in a linear regression on orthonormal inputs is what blocks hold of
+   them less what is wanted. With `stopped` it is 0 of what was clamped. Returns the least loss on the way. */
+static double trained(enum mxfp_format format, const struct mxfp_quantize_options *o, const float *wanted, bool stopped)
+{
+	double least = INFINITY;
+	float weights[WEIGHTS], y[WEIGHTS];
+	uint8_t clamped[WEIGHTS];
+
+	for (size_t i = 0; i < WEIGHTS; i++)
+		weights[i] = wanted[(i + 7) % WEIGHTS] / 64;
+	for (int step = 0; step < 200; step++) {
+		assert_status(fake(format, y, clamped, weights, WEIGHTS, o, NULL, NULL), MXFP_OK);
+		const double loss = squared_error(y, wanted);
+
+		least = loss < least ? loss : least;
+		for (size_t i = 0; i < WEIGHTS; i++)
+			weights[i] -= stopped && clamped[i] != 0 ? 0 : 0.05F * (y[i] - wanted[i]);
+	}
+	return least;
+}
+
+/* Training from small weights comes near the loss of quantizing what is wanted: a block's scale follows its largest number, which
+   most rules clamp. A gradient that stops there leaves number and scale small for good; rceil clamps nothing. */
+TEST(training_from_small_weights)
+{
+	static const struct {
+		enum mxfp_format format;
+		enum mxfp_rule rule;
+		bool clamps;
+	} rows[] = {
+		{MXFP_FORMAT_MXFP4, MXFP_RULE_MSE, true}, {MXFP_FORMAT_MXFP4, MXFP_RULE_FLOOR, true},
+		{MXFP_FORMAT_MXFP4, MXFP_RULE_EVEN, true}, {MXFP_FORMAT_MXFP4, MXFP_RULE_RCEIL, false},
+		{MXFP_FORMAT_MXFP6_E2M3, MXFP_RULE_FLOOR, true}, {MXFP_FORMAT_NVFP4, MXFP_RULE_MSE, true},
+	};
+	float wanted[WEIGHTS], y[WEIGHTS];
+
+	for (size_t i = 0; i < WEIGHTS; i++)
+		wanted[i] = (float)(int32_t)mxfp_philox_word(1, 0, i) * 0x1p-29F; /* from -4 to 4 */
+	for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+		const struct mxfp_quantize_options o = {.size = sizeof o, .rule = rows[k].rule};
+
+		assert_status(fake(rows[k].format, y, NULL, wanted, WEIGHTS, &o, NULL, NULL), MXFP_OK);
+		const double twice = 2 * squared_error(y, wanted);
+
+		ck_assert(trained(rows[k].format, &o, wanted, false) < twice);
+		ck_assert((trained(rows[k].format, &o, wanted, true) > twice) == rows[k].clamps);
+	}
+	suite_compared(2 * sizeof rows / sizeof rows[0]);
 }
 
 TEST(nothing_to_quantize)

@@ -500,8 +500,10 @@ def fake_quantize(
     The result has the shape of x, and its dtype (float32 for float64) unless `dtype` or `out` says another: float32, bfloat16 or
     float16. `out` may be x.
 
-    With clamped=True the result is a pair of that and an array of uint8, 1 where a number was clamped: where the gradient of a
-    straight-through estimator is zero. Other parameters are those of quantize().
+    With clamped=True the result is a pair of that and an array of uint8, 1 where a number was clamped: above the largest
+    that its block holds. Its gradient passes straight through all the same, since the block's scale follows its largest number, which
+    could not grow otherwise. It stops only beyond a scale that is given: of nvfp4, where |x| > tensor_amax. Other parameters are
+    those of quantize().
 
     >>> import mxfp, numpy
     >>> mxfp.fake_quantize(numpy.float32([1, 2, 3, 5, 7]), "mxfp4", clamped=True, rule="floor")
