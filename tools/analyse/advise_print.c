@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "analyse/advise.h"
+#include "base/printable.h"
 #include "base/table.h"
 #include "io/facts.h"
 #include "io/json.h"
@@ -108,7 +109,7 @@ static int print_layers(const struct advice *advice, const size_t *chosen, struc
 			size_t best = advise_best(advice, layer, advice->formats[f]);
 
 			choices_text(advice, layer, f, text);
-			table_cell(&table, "%s", f == 0 ? layer->tensor->name : "");
+			table_name(&table, f == 0 ? layer->tensor->name : "");
 			table_cell(&table, "%s %s", f == 0 ? dtype_info(layer->tensor->dtype)->name : "",
 			           f == 0 ? shape_text(layer->tensor, shape) : "");
 			table_cell(&table, "%s", format_name(advice, f));
@@ -196,10 +197,12 @@ static void print_non_finite(const struct advice *advice)
 	size_t n_layers;
 	const uint64_t n = count_non_finite(advice, &n_layers, &first);
 
-	if (first != NULL)
-		printf("NaN or Inf: %" PRIu64 " weights in %zu layers, the first '%s'; the errors above do not count them, and\n"
-		       "mxfp quantize refuses them: repair the model, --ignore the layers, or give it --non-finite\n", n, n_layers,
-		       first->tensor->name);
+	if (first == NULL)
+		return;
+	printf("NaN or Inf: %" PRIu64 " weights in %zu layers, the first '", n, n_layers);
+	print_printable(stdout, first->tensor->name);
+	puts("'; the errors above do not count them, and\n"
+	     "mxfp quantize refuses them: repair the model, --ignore the layers, or give it --non-finite");
 }
 
 int advise_text(const struct advice *advice, const struct advise_mix *mix, struct error *error)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/printable.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -76,4 +77,60 @@ int print_printable(FILE *stream, const char *text)
 		text += length;
 	}
 	return n;
+}
+
+static bool is_word(char c)
+{
+	return isalnum((unsigned char)c) || (unsigned char)c >= 0x80;
+}
+
+/* Whether Markdown takes text[i] as more than itself: a colon in an address, which would become a link. */
+static bool is_mark(const char *text, size_t i)
+{
+	if (text[i] == '_')
+		return i == 0 || !is_word(text[i - 1]) || !is_word(text[i + 1]);
+	if (text[i] == ':')
+		return text[i + 1] == '/';
+	return strchr("\\`*[]|~<>&", text[i]) != NULL;
+}
+
+static void print_mark(FILE *stream, char c)
+{
+	switch (c) {
+	case '<': fputs("&lt;", stream); break;
+	case '>': fputs("&gt;", stream); break;
+	case '&': fputs("&amp;", stream); break;
+	default: fprintf(stream, "\\%c", c); break;
+	}
+}
+
+void print_markdown(FILE *stream, const char *text)
+{
+	bool shown;
+
+	for (size_t i = 0; text[i] != '\0';) {
+		const size_t length = measure(text + i, &shown);
+
+		if (!shown)
+			putc('?', stream);
+		else if (length == 1 && is_mark(text, i))
+			print_mark(stream, text[i]);
+		else
+			fwrite(text + i, 1, length, stream);
+		i += length;
+	}
+}
+
+void print_printable_json(FILE *stream, const char *json, size_t n)
+{
+	for (size_t i = 0; i < n;) {
+		uint32_t point = 0;
+		size_t length = decode((const unsigned char *)json + i, &point);
+
+		if (length != 0 && point >= 0x7f && steers(point))
+			fprintf(stream, "\\u%04x", (unsigned)point);
+		else
+			fwrite(json + i, 1, length != 0 ? length : (length = 1), stream);
+		i += length;
+	}
 }

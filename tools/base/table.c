@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "config.h"
+
 #include "base/table.h"
 
 #include <math.h>
@@ -27,28 +29,50 @@ static char *format_cell(const char *format, va_list arguments)
 	return cell;
 }
 
-void table_cell(struct table *table, const char *format, ...)
+/* Takes the malloc'ed text of a cell; NULL: memory ran out. */
+static void add_cell(struct table *table, char *cell)
 {
-	va_list arguments;
-
 	if (table->n_cells == table->capacity) {
 		size_t capacity = 2 * table->capacity + 64;
 		char **cells = realloc(table->cells, capacity * sizeof *cells);
 
 		if (cells == NULL) {
 			table->out_of_memory = true;
+			free(cell);
 			return;
 		}
 		table->cells = cells;
 		table->capacity = capacity;
 	}
-	va_start(arguments, format);
-	char *cell = format_cell(format, arguments);
-	va_end(arguments);
 	if (cell == NULL)
 		table->out_of_memory = true;
 	else
 		table->cells[table->n_cells++] = cell;
+}
+
+void table_cell(struct table *table, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	add_cell(table, format_cell(format, arguments));
+	va_end(arguments);
+}
+
+void table_name(struct table *table, const char *name)
+{
+	char *cell = NULL;
+	size_t size;
+	FILE *stream = open_memstream(&cell, &size);
+
+	if (stream != NULL) {
+		print_markdown(stream, name);
+		if (fclose(stream) != 0) {
+			free(cell);
+			cell = NULL;
+		}
+	}
+	add_cell(table, cell);
 }
 
 void table_number(struct table *table, double x, int digits, const char *unit)

@@ -21,6 +21,9 @@ struct table {
 /* Adds a cell. '|', which would end it, and the characters that printable.h names become '?'. */
 void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Adds a name from a file or a command line, with what Markdown and HTML would take as more than text escaped. */
+void table_name(struct table *table, const char *name);
+
 /* Adds a number with that many digits after its point, or few in all if it is large; "-": it is NaN. */
 void table_number(struct table *table, double x, int digits, const char *unit);
 

@@ -130,7 +130,7 @@ int calibrate_print(const struct calibration *done, const struct calibrate_setti
 	for (size_t i = 0; i < done->n_rows; i++) {
 		const struct calibrate_row *row = &done->rows[i];
 
-		table_cell(&table, "%s", row->name);
+		table_name(&table, row->name);
 		table_cell(&table, "%zu x %zu", row->rows, row->cols);
 		table_cell(&table, "%s", row->format);
 		table_cell(&table, "%.1f", decibels(part_of(row, row->done.rounded)));

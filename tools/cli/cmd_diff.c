@@ -134,7 +134,7 @@ static double relative_error(const struct stats *stats)
 
 static void add_row(struct table *table, const struct comparison *c)
 {
-	table_cell(table, "%s", name_of(c));
+	table_name(table, name_of(c));
 	table_cell(table, "%s", result_names[c->result]);
 	type_cell(table, &c->a);
 	type_cell(table, &c->b);

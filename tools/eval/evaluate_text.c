@@ -53,7 +53,7 @@ static int print_results(const struct evaluation *e, FILE *file, struct error *e
 	for (size_t i = 0; i < e->n_results; i++) {
 		const struct evaluate_result *r = &e->results[i];
 
-		table_cell(&table, "%s", r->name);
+		table_name(&table, r->name);
 		table_cell(&table, "%s", r->weights);
 		table_cell(&table, "%s", r->activations);
 		table_number(&table, r->loaded ? (double)r->size.bytes / (1 << 20) : (double)NAN, 2, "");
@@ -107,7 +107,7 @@ static int print_parts(const struct evaluation *e, FILE *file, bool layers, stru
 		if (layers)
 			table_cell(&table, "%zu", part->layer);
 		else
-			table_cell(&table, "%s", part->name);
+			table_name(&table, part->name);
 		table_cell(&table, "%" PRIu64, part->elements);
 		table_number(&table, s->perplexity.mean, 4, "");
 		table_number(&table, s->perplexity.error, 4, "");
@@ -124,17 +124,17 @@ static int print_parts(const struct evaluation *e, FILE *file, bool layers, stru
 
 void evaluate_print_source(const struct evaluation *e, const char *source, FILE *file)
 {
-	print_printable(file, source);
+	print_markdown(file, source);
 	fprintf(file, ": %zu tokens in %zu windows of at most %zu, %zu of them predicted\n", e->n_tokens, e->settings->tokens->n,
 	       e->settings->context, e->n_predictions);
 	if (e->settings->note != NULL) {
-		print_printable(file, e->settings->note);
+		print_markdown(file, e->settings->note);
 		putc('\n', file);
 	}
 	for (size_t i = 0; i < e->n_results; i++)
 		if (i == 0 || strcmp(e->results[i].path, e->results[i - 1].path) != 0) {
 			fprintf(file, "%s: ", e->n_results > 1 && i == 0 && is_beside(e) ? "base" : "model");
-			print_printable(file, e->results[i].path);
+			print_markdown(file, e->results[i].path);
 			putc('\n', file);
 		}
 	putc('\n', file);
@@ -164,7 +164,7 @@ static void print_stays(const struct evaluation *e, FILE *file)
 			for (size_t j = i; j < e->n_results; j++)
 				if (stays_has(&e->results[j].stays, stay)) {
 					fputs(j == i ? "" : ", ", file);
-					print_printable(file, e->results[j].name);
+					print_markdown(file, e->results[j].name);
 				}
 			fputs(": ", file);
 			stay_print(stay, file);

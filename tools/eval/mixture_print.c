@@ -50,7 +50,7 @@ static int print_units(const struct mixtures *m, const struct advise_mix *chosen
 			const struct score_mean *divergence = &m->divergences[u * m->n_trials + v];
 			char format[VARIANT_TEXT];
 
-			table_cell(&table, "%s", v == 0 ? advice->units.items[u].name : "");
+			table_name(&table, v == 0 ? advice->units.items[u].name : "");
 			if (v == 0)
 				table_cell(&table, "%" PRIu64, error_of.elements);
 			else
@@ -80,7 +80,7 @@ static int print_runs(const struct mixtures *m, struct error *error)
 		const struct advise_mix *mix = i > 0 ? &m->items[i - 1].mix : NULL;
 		const double none = (double)NAN; /* of the base */
 
-		table_cell(&table, "%s", r->name);
+		table_name(&table, r->name);
 		table_number(&table, mix != NULL ? weight_error_bits(&mix->total) : none, 3, "");
 		/* The sum is that of rounded weights. */
 		table_number(&table, mix != NULL && !m->items[i - 1].calibrated ? advise_mix_cost(mix) : none, 6, "");

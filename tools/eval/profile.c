@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/printable.h"
 #include "base/table.h"
 #include "io/facts.h"
 
@@ -209,8 +210,9 @@ static int print_layers(const struct profile *profile, FILE *file, struct error 
 
 int profile_print(const struct profile *profile, const char *name, FILE *file, struct error *error)
 {
-	fprintf(file, "Time of %s: %zu tokens in %.4g s, %.4g a second without loading\n\n", name, profile->tokens, profile->wall,
-	       speed(profile));
+	fputs("Time of ", file);
+	print_markdown(file, name);
+	fprintf(file, ": %zu tokens in %.4g s, %.4g a second without loading\n\n", profile->tokens, profile->wall, speed(profile));
 	int code = print_works(profile, file, error);
 	if (code == EXIT_OK)
 		code = print_layers(profile, file, error);

@@ -47,9 +47,9 @@ bool stays_has(const struct stays *stays, const struct stay *stay)
 void stay_print(const struct stay *stay, FILE *file)
 {
 	fprintf(file, "%zu matri%s as stored, %s", stay->n, stay->n == 1 ? "x stays" : "ces stay", stay->n == 1 ? "" : "the first ");
-	print_printable(file, stay->first);
+	print_markdown(file, stay->first);
 	fputs(": ", file);
-	print_printable(file, stay->reason);
+	print_markdown(file, stay->reason);
 	putc('\n', file);
 }
 

@@ -12,24 +12,20 @@
 #include "io/json.h"
 #include "io/output.h"
 
-int facts_write(json_t *facts, size_t flags, json_dump_callback_t write, FILE *stream, struct error *error)
+static int write_escaped(const char *bytes, size_t n, void *stream)
 {
-	const bool whole = facts != NULL && !json_out_of_memory();
-	const bool failed = whole && json_dump_callback(facts, write, stream, flags | JSON_ENCODE_ANY) != 0 &&
-	                    !ferror(stream);
-
-	json_decref(facts);
-	return whole && !failed && !json_out_of_memory() ? EXIT_OK : fail_memory(error);
-}
-
-static int write_as_is(const char *bytes, size_t n, void *stream)
-{
-	return fwrite(bytes, 1, n, stream) == n ? 0 : -1;
+	print_printable_json(stream, bytes, n);
+	return ferror((FILE *)stream) ? -1 : 0;
 }
 
 int facts_print_part(FILE *stream, json_t *facts, size_t flags, struct error *error)
 {
-	return facts_write(facts, flags, write_as_is, stream, error);
+	const bool whole = facts != NULL && !json_out_of_memory();
+	const bool failed = whole && json_dump_callback(facts, write_escaped, stream, flags | JSON_ENCODE_ANY) != 0 &&
+	                    !ferror(stream);
+
+	json_decref(facts);
+	return whole && !failed && !json_out_of_memory() ? EXIT_OK : fail_memory(error);
 }
 
 int facts_print(FILE *stream, json_t *facts, struct error *error)

@@ -8,15 +8,12 @@
 
 #include "base/error.h"
 
-/* Prints a JSON value and a newline, and releases it. EXIT_MEMORY: it is NULL, which jansson's builders return when
+/* Prints a JSON value and a newline, and releases it; what could control a terminal is escaped. EXIT_MEMORY: it is NULL, which jansson's builders return when
    memory ran out. Failures of the stream are left to ferror(). */
 int facts_print(FILE *stream, json_t *facts, struct error *error);
 
 /* The same without the newline, with jansson's flags for the form: for parts of a larger value. */
 int facts_print_part(FILE *stream, json_t *facts, size_t flags, struct error *error);
-
-/* The same, with each part of the text passed to a function that gets the stream as its context. */
-int facts_write(json_t *facts, size_t flags, json_dump_callback_t write, FILE *stream, struct error *error);
 
 /* Append to an array, add a member to an object, add the members of another object; each returns the whole. If
    anything is NULL, all is released and NULL returned, which further calls pass on and facts_print() reports as out

@@ -9,6 +9,7 @@
 
 #include "base/library.h"
 #include "base/must_succeed.h"
+#include "base/printable.h"
 #include "model/meaning.h"
 #include "model/quantized.h"
 #include "model/section.h"
@@ -248,6 +249,8 @@ int model_decode(struct model *model, struct error *error)
 	if (code != EXIT_OK || model->n_decoded == 0)
 		return code;
 	model->decoded_from = model->quantized_by;
+	if (model->decoded_from != NULL)
+		make_printable(model->decoded_from);
 	model->quantized_by = NULL;
 	model->formats = 0;
 	section_remove_all(model->config);

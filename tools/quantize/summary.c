@@ -70,7 +70,7 @@ static void add_row(struct table *table, const struct quantize_plan *plan, const
 	const char *f64 = entry->quantized && entry->source->dtype == DTYPE_F64 ? ", rounded to f32 first" : "";
 	char shape[SHAPE_TEXT], text[QUANTIZE_TEXT];
 
-	table_cell(table, "%s", entry->source->name);
+	table_name(table, entry->source->name);
 	table_cell(table, "%s %s", dtype_info(entry->source->dtype)->name, shape_text(entry->stored, shape));
 	table_cell(table, "%s", entry_text(plan, entry, text));
 	table_cell(table, "%s%s%s", entry->reason, entry->padded ? ", rows padded" : "", f64);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "analyse/product.h"
+#include "base/printable.h"
 #include "io/facts.h"
 #include "io/json.h"
 #include "io/shape.h"
@@ -242,13 +243,19 @@ static json_t *head_json(const struct report *report)
    a comment, so a page gets none. Lines are indented by `depth` blanks, as those of a part of something larger. */
 static void write_text(FILE *file, const char *text, size_t n, enum report_json_form form, int depth)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (form == REPORT_JSON_PAGE && text[i] == '<')
-			fputs("\\u003c", file);
-		else
-			putc(text[i], file);
-		if (text[i] == '\n')
+	while (n > 0) {
+		const char *end = text;
+
+		while (end < text + n && *end != '\n' && *end != '<')
+			end++;
+		print_printable_json(file, text, (size_t)(end - text));
+		if (end == text + n)
+			return;
+		fputs(*end == '<' && form == REPORT_JSON_PAGE ? "\\u003c" : (char[]){*end, '\0'}, file);
+		if (*end == '\n')
 			fprintf(file, "%*s", depth, "");
+		n -= (size_t)(end + 1 - text);
+		text = end + 1;
 	}
 }
 

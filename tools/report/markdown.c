@@ -87,7 +87,7 @@ static void detail_row(struct table *table, const struct report *report, const c
 {
 	char format[VARIANT_TEXT];
 
-	table_cell(table, "%s", name);
+	table_name(table, name);
 	table_cell(table, "%s", shape);
 	table_cell(table, "%s", variant_format(&m->variant, format));
 	table_cell(table, "%s", variant_choice(&m->variant));
@@ -206,7 +206,7 @@ static int print_histogram(const struct report *report, enum mxfp_format format,
 		table.n_columns += has_scale(report, v, scale);
 	if (table.n_columns == 1)
 		return EXIT_OK;
-	table_cell(&table, "%s", scale->name);
+	table_name(&table, scale->name);
 	for (size_t v = 0; v < report->options->variants.n; v++)
 		if (has_scale(report, v, scale))
 			table_cell(&table, "%s %s", variant_format(&report->totals[v].variant, text),
@@ -266,7 +266,7 @@ static int print_skipped(const struct report *report, FILE *file, struct error *
 	table_cell(&table, "shape");
 	table_cell(&table, "why");
 	for (size_t i = 0; i < report->n_skipped; i++) {
-		table_cell(&table, "%s", report->skipped[i].tensor->name);
+		table_name(&table, report->skipped[i].tensor->name);
 		table_cell(&table, "%s", dimensions(shape, report->skipped[i].tensor));
 		table_cell(&table, "%s", report->skipped[i].reason);
 	}
@@ -308,21 +308,35 @@ static int print_tried(const struct report *report, FILE *file, struct error *er
 	return table_print(&table, file, error);
 }
 
+/* A line of the details as an item of a list; *line: its end. */
+static int print_item(const char **line, FILE *file, struct error *error)
+{
+	const size_t n = strcspn(*line, "\n");
+	char *item = strndup(*line, n);
+
+	if (item == NULL)
+		return fail_memory(error);
+	fputs("- ", file);
+	print_markdown(file, item);
+	putc('\n', file);
+	free(item);
+	*line += n;
+	return EXIT_OK;
+}
+
 /* What one reads first. */
 static int print_verdict(const struct report *report, FILE *file, struct error *error)
 {
 	const struct report_verdict *verdict = &report->verdict;
 	int code = EXIT_OK;
 
-	fprintf(file, "**%s**\n\n", verdict->sentence);
+	fputs("**", file);
+	print_markdown(file, verdict->sentence);
+	fputs("**\n\n", file);
 	if (report->evaluation != NULL)
 		code = print_tried(report, file, error);
-	for (const char *line = verdict->details; line != NULL && *line != '\0'; line += strspn(line, "\n")) {
-		const size_t n = strcspn(line, "\n");
-
-		fprintf(file, "- %.*s\n", (int)n, line);
-		line += n;
-	}
+	for (const char *line = verdict->details; code == EXIT_OK && line != NULL && *line != '\0'; line += strspn(line, "\n"))
+		code = print_item(&line, file, error);
 	fputs(verdict->details != NULL ? "\n" : "", file);
 	if (verdict->command != NULL)
 		fprintf(file, "    %s\n\n", verdict->command);
@@ -332,7 +346,7 @@ static int print_verdict(const struct report *report, FILE *file, struct error *
 static int print_title(const struct report *report, FILE *file, struct error *error)
 {
 	fputs("# Quantization error of ", file);
-	print_printable(file, report->model->path);
+	print_markdown(file, report->model->path);
 	fputs("\n\n", file);
 	return print_verdict(report, file, error);
 }
@@ -365,7 +379,7 @@ static void print_measured(const struct report *report, FILE *file)
 		        report->model->n_decoded == 1 ? "" : "s", decoded_from(report->model));
 	if (report->options->against != NULL) {
 		fputs("The quantized weights are those of ", file);
-		print_printable(file, report->options->against->path);
+		print_markdown(file, report->options->against->path);
 		fputs(".\n", file);
 	}
 	fputs("Products y = x W^T: ", file);
@@ -385,7 +399,7 @@ static void print_measured(const struct report *report, FILE *file)
 	        mxfp_option_name(MXFP_OPTION_ACC, MXFP_ACC_EXACT), PRODUCT_PASS);
 	if (input->file != NULL) {
 		fputs("Activations: ", file);
-		print_printable(file, input->file->path);
+		print_markdown(file, input->file->path);
 		fprintf(file, "; columns y cover %zu of %zu tensors, those that it fits.\n\n", report->n_covered,
 		        report->n_layers);
 	} else {
@@ -485,7 +499,7 @@ static void worst_row(struct table *table, const struct report *report, const st
 {
 	char shape[REPORT_CELL];
 
-	table_cell(table, "%s", layer->tensor->name);
+	table_name(table, layer->tensor->name);
 	table_cell(table, "%s", dimensions(shape, layer->tensor));
 	for (size_t v = 0; v < report->options->variants.n; v++)
 		report_sqnr_cell(table, layer->sqnr[v]);

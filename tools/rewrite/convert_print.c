@@ -71,7 +71,7 @@ static void add_row(struct table *table, const struct convert_plan *plan, const 
 
 	scale_text(scale, sizeof scale, &entry->scales[LAYOUT_TENSOR_SCALE]);
 	scale_text(input, sizeof input, &entry->scales[LAYOUT_INPUT_SCALE]);
-	table_cell(table, "%s", whole_known ? entry->name : entry->source->name);
+	table_name(table, whole_known ? entry->name : entry->source->name);
 	const struct scaled *scaled = scaled_of(entry->source->decoder);
 	if (scaled != NULL)
 		table_cell(table, "%s with scales %s", dtype_info(scaled->codes.dtype)->name, shape_text(entry->source, shape));
