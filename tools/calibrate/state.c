@@ -14,6 +14,7 @@
 
 #include <xxhash.h>
 
+#include "io/content.h"
 #include "io/descriptor.h"
 #include "quantize/ranks.h"
 
@@ -28,8 +29,6 @@ struct head {
 
 /* What the journal has of a layer: hashes of its two files. */
 enum { RECORD_WEIGHTS, RECORD_NEXT, N_RECORDS };
-
-enum { HASH_BYTES = 1 << 20 };
 
 static const char states_name[] = "states", weights_name[] = "weights";
 
@@ -91,26 +90,12 @@ static size_t bytes_of(const struct state_weight *weight, size_t *codes_bytes)
 
 static int hash_open_file(XXH128_hash_t *hash, int fd, const char *path, struct error *error)
 {
-	XXH3_state_t *state = XXH3_createState();
-	char *bytes = malloc(HASH_BYTES);
-	int code = state != NULL && bytes != NULL ? EXIT_OK : fail_memory(error);
 	struct stat status;
 
-	if (code == EXIT_OK && fstat(fd, &status) != 0)
-		code = fail_errno(error, path, "cannot read");
-	if (code == EXIT_OK)
-		XXH3_128bits_reset(state);
-	for (uint64_t at = 0, n; code == EXIT_OK && at < (uint64_t)status.st_size; at += n) {
-		n = (uint64_t)status.st_size - at < HASH_BYTES ? (uint64_t)status.st_size - at : HASH_BYTES;
-		code = descriptor_read(fd, path, at, bytes, (size_t)n, error);
-		if (code == EXIT_OK)
-			XXH3_128bits_update(state, bytes, (size_t)n);
-	}
-	if (code == EXIT_OK)
-		*hash = XXH3_128bits_digest(state);
-	XXH3_freeState(state);
-	free(bytes);
-	return code;
+	if (fstat(fd, &status) != 0)
+		return fail_errno(error, path, "cannot read");
+	const struct content_range all = {0, (uint64_t)status.st_size};
+	return content_hash_descriptor(hash, fd, path, &all, 1, 1, error);
 }
 
 /* Whether a file is what the journal says of it. EXIT_IO, EXIT_MEMORY. */

@@ -8,6 +8,7 @@
 
 #include "base/interrupt.h"
 #include "internal.h"
+#include "io/descriptor.h"
 #include "mxfp/exec.h"
 
 enum { PIECE_BYTES = 1 << 17, WORKERS = 16 };
@@ -104,4 +105,25 @@ int content_hash(XXH128_hash_t *hash, const struct content *content, unsigned th
 		*error = h.error;
 	free(h.hashes);
 	return h.code;
+}
+
+struct opened {
+	int fd;
+	const char *path;
+};
+
+static int read_opened(const void *context, uint64_t at, void *bytes, size_t n, struct error *error)
+{
+	const struct opened *opened = context;
+
+	return descriptor_read(opened->fd, opened->path, at, bytes, n, error);
+}
+
+int content_hash_descriptor(XXH128_hash_t *hash, int fd, const char *path, const struct content_range *ranges, size_t n, unsigned threads,
+                            struct error *error)
+{
+	const struct opened opened = {fd, path};
+	const struct content content = {read_opened, &opened, n, ranges};
+
+	return content_hash(hash, &content, threads, error);
 }

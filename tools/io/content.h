@@ -25,4 +25,8 @@ struct content {
 /* By at most `threads`, 0: one a processor. EXIT_MEMORY, EXIT_IO, codes of read(), of the first piece that fails. */
 int content_hash(XXH128_hash_t *hash, const struct content *content, unsigned threads, struct error *error);
 
+/* The same for ranges of an open file. */
+int content_hash_descriptor(XXH128_hash_t *hash, int fd, const char *path, const struct content_range *ranges, size_t n, unsigned threads,
+                            struct error *error);
+
 #endif

@@ -48,13 +48,6 @@ static const char *lacks(const struct resuming *r, size_t i)
 	return r->job->lacks == NULL ? NULL : r->job->lacks(r->job->context, i);
 }
 
-static int read_output(const void *context, uint64_t at, void *bytes, size_t n, struct error *error)
-{
-	const struct writer *writer = context;
-
-	return descriptor_read(writer->fd, writer->path, at, bytes, n, error);
-}
-
 /* Hashes what an item wrote. */
 static int hash_output(const struct resuming *r, size_t i, XXH128_hash_t *hash, struct error *error)
 {
@@ -67,7 +60,6 @@ static int hash_output(const struct resuming *r, size_t i, XXH128_hash_t *hash, 
 	struct content_range *ranges = malloc((n + 1) * sizeof *ranges);
 	if (ranges == NULL)
 		return fail_memory(error);
-	const struct content content = {read_output, writer, n, ranges};
 	for (size_t k = 0; r->job->output(r->job->context, i, k, &name); k++) {
 		const struct tensor *tensor = name == NULL ? NULL : writer_find(writer, name);
 
@@ -75,7 +67,7 @@ static int hash_output(const struct resuming *r, size_t i, XXH128_hash_t *hash, 
 		if (tensor != NULL)
 			ranges[k] = (struct content_range){writer->header_bytes + tensor->offset, tensor->size};
 	}
-	const int code = content_hash(hash, &content, r->transfer->threads, error);
+	const int code = content_hash_descriptor(hash, writer->fd, writer->path, ranges, n, r->transfer->threads, error);
 	free(ranges);
 	return code;
 }
