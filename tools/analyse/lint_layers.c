@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELLS_MAX = 1 << 22, EXPERTS_MAX = 1 << 16, NAME_BYTES = 512 };
+enum { STEPS_MAX = 1 << 30, EXPERTS_MAX = 1 << 16, NAME_BYTES = 512 };
 
 static const struct unlike {
 	uint64_t layer;
@@ -64,6 +64,7 @@ struct series {
 	const struct lint_member *first; /* whose `prefix` all share */
 	size_t n_names, n_layers, words; /* words of 64 bits in a row */
 	const char **names;
+	size_t *counts;                  /* of layers that have each */
 	uint64_t *numbers;               /* of layers, rising */
 	uint64_t *rows;
 	size_t *order;                   /* of layers, those with equal rows together */
@@ -122,23 +123,24 @@ static void sort_rows(struct series *s)
 	}
 }
 
-/* How many names one layer has that another lacks; 0 if that has others, or the family has such layers. */
+/* How many names one layer lacks that another has; 0 if it has others instead, or the family has such layers. One name of its own
+   is one that was renamed, if it lacks one. */
 static size_t lacks(const struct series *s, size_t layer, size_t than)
 {
-	size_t n = 0;
+	size_t n = 0, n_own = 0;
 
-	for (size_t w = 0; w < s->words; w++)
-		if ((row_of(s, layer)[w] & ~row_of(s, than)[w]) != 0)
-			return 0;
 	for (size_t i = 0; i < s->n_names; i++) {
-		if (has(s, layer, i) || !has(s, than, i))
+		if (has(s, layer, i) == has(s, than, i))
 			continue;
-		n++;
-		for (size_t k = 0; k < sizeof unlike / sizeof unlike[0]; k++)
+		if (has(s, layer, i) && s->counts[i] > 1)
+			return 0;
+		n_own += has(s, layer, i);
+		n += has(s, than, i);
+		for (size_t k = 0; k < sizeof unlike / sizeof unlike[0] && has(s, than, i); k++)
 			if (s->numbers[layer] == unlike[k].layer && strcmp(s->names[i], unlike[k].name) == 0 && !s->whole->gguf)
 				return 0;
 	}
-	return n;
+	return n_own == 0 || s->whole->alike || (n_own == 1 && n == 1) ? n : 0;
 }
 
 static int miss(const struct series *s, size_t layer, size_t like, size_t others, struct error *error)
@@ -258,15 +260,16 @@ static int fill(struct series *s, const struct lint_member *members, size_t n, s
 		s->n_layers += there[i];
 	}
 	s->words = (s->n_names - 1) / 64 + 1;
-	if (s->n_layers * s->words > CELLS_MAX / 64) {
+	if (s->n_layers * s->n_layers > STEPS_MAX / s->n_names) {
 		s->n_layers = 0;
 		return EXIT_OK;
 	}
 	s->names = malloc(s->n_names * sizeof *s->names);
+	s->counts = calloc(s->n_names, sizeof *s->counts);
 	s->numbers = malloc(s->n_layers * sizeof *s->numbers);
 	s->order = malloc((s->n_layers + 1) * sizeof *s->order);
 	s->rows = calloc(s->n_layers * s->words, sizeof *s->rows);
-	if (s->names == NULL || s->numbers == NULL || s->order == NULL || s->rows == NULL)
+	if (s->names == NULL || s->counts == NULL || s->numbers == NULL || s->order == NULL || s->rows == NULL)
 		return fail_memory(error);
 	for (size_t i = 0; i < LINT_LAYERS_MAX; i++)
 		if (there[i])
@@ -274,6 +277,7 @@ static int fill(struct series *s, const struct lint_member *members, size_t n, s
 	for (size_t i = 0, name = 0; i < n; i++) {
 		name += i > 0 && strcmp(members[i].rest, members[i - 1].rest) != 0;
 		s->names[name] = members[i].rest;
+		s->counts[name] += !has(s, number_of[members[i].number], name);
 		row_of(s, number_of[members[i].number])[name / 64] |= (uint64_t)1 << name % 64;
 	}
 	return EXIT_OK;
@@ -292,6 +296,7 @@ static int look_at(struct lint_whole *whole, const struct lint_member *members, 
 			code = find_surplus(&s, error);
 	}
 	free(s.names);
+	free(s.counts);
 	free(s.numbers);
 	free(s.order);
 	free(s.rows);

@@ -80,16 +80,19 @@ static void count_unread(struct naming *n, const struct model_tensor *at)
 }
 
 /* A tensor that is no part of a quantized one that can be read. */
-static int find_foreign(struct naming *n, const struct model_tensor *at, bool *foreign)
+static int find_foreign(struct naming *n, const struct model_tensor *at, bool *foreign, const char **whole)
 {
 	const struct tensor *codes;
 	int row, code = foreign_find(n->lint->model, at->tensor, &row, &codes, n->error);
 
 	*foreign = code == EXIT_OK && row < N_FOREIGN;
+	if (*foreign)
+		*whole = codes->name;
 	if (*foreign && codes == at->tensor) {
 		count(&n->foreign[row], &(struct lint_place){.file = at->file, .tensor = at->tensor->name});
 		count_unread(n, at);
-		n->lint->names_unknown |= foreign_renames(row);
+		/* It has q, k and v in one module. */
+		n->lint->names_unknown |= row == FOREIGN_QUIP;
 	}
 	return code;
 }
@@ -134,19 +137,23 @@ static int add_weight(struct naming *n, const struct quantized *q, const char *n
 	                 dtype_info(plain->dtype)->name);
 }
 
-/* What the weight is called of which such a tensor is a part that is not read, or not for certain: `weight` of its module. */
-static int set_whole(struct naming *n, size_t i)
+/* What the weight is called of which such a tensor is a part, or the codes, that is not read, or not for certain: `weight` of its
+   module. */
+static int set_whole(struct naming *n, const char **whole)
 {
-	const char *name = n->lint->whole[i], *end = strrchr(name, '.');
-	const size_t size = (end != NULL ? (size_t)(end - name) : 0) + sizeof ".weight";
+	static const char weight[] = ".weight";
+	const char *end = strrchr(*whole, '.');
+	const size_t length = end != NULL ? (size_t)(end - *whole) : 0;
 
-	if (end == NULL)
+	if (end == NULL || strcmp(end, weight) == 0)
 		return EXIT_OK;
-	char *whole = arena_take(&n->lint->arena, size);
-	if (whole == NULL)
+	char *name = arena_take(&n->lint->arena, length + sizeof weight);
+	if (name == NULL)
 		return fail_memory(n->error);
-	snprintf(whole, size, "%.*s.weight", (int)(end - name), name);
-	n->lint->whole[i] = whole;
+	snprintf(name, length + sizeof weight, "%.*s", (int)length, *whole);
+	if (suffix_stem(name, weight) == 0)
+		snprintf(name + length, sizeof weight, "%s", weight);
+	*whole = name;
 	return EXIT_OK;
 }
 
@@ -176,10 +183,10 @@ static int look_at(struct naming *n, size_t i)
 		return EXIT_OK;
 	}
 	if (code == EXIT_INPUT || (code == EXIT_OK && name == NULL))
-		of_foreign = find_foreign(n, at, &foreign);
+		of_foreign = find_foreign(n, at, &foreign, &n->lint->whole[i]);
 	n->lint->is_part[i] = code != EXIT_OK || name != NULL || foreign;
 	if (of_foreign == EXIT_OK && (foreign || code == EXIT_INPUT))
-		of_foreign = set_whole(n, i);
+		of_foreign = set_whole(n, &n->lint->whole[i]);
 	if (at->tensor->dtype == DTYPE_F8_E8M0)
 		count(&n->e8m0, &place);
 	if (foreign && code == EXIT_INPUT)

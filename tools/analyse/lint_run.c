@@ -55,7 +55,7 @@ static void print_unseen(const struct lint_unseen *unseen)
 		printf("'\n");
 	}
 	if (unseen->whole != NULL) {
-		printf("not checked: whether all tensors are there: ");
+		printf("not known: whether all tensors are there: ");
 		print_printable(stdout, unseen->whole);
 		putchar('\n');
 	}

@@ -161,9 +161,10 @@ static int check_role(struct lint *lint, const struct lint_place *place, const s
 	const struct role_model *model = &lint->model->role_model;
 	const struct tensor whole = {.name = place->tensor, .rank = q->shape.rank, .shape = q->shape.dims};
 	const struct role role = role_of(model, &whole);
+	const bool experts = (role.kind == ROLE_EXPERTS || role.kind == ROLE_SEQUENTIAL) && role.axis != ROLE_TURNED;
 	const char *refusal = layout_refuses_role(q->choice.layout, model, &role, &whole);
 
-	if (refusal != NULL)
+	if (refusal != NULL && !(experts && q->choice.layout->reads_experts))
 		return lint_find(lint, LINT_SHAPE, place, error, "it is quantized in layout %s: %s", q->choice.layout->name,
 		                 refusal);
 	if (role.axis != ROLE_TURNED)
