@@ -123,8 +123,8 @@ static void sort_rows(struct series *s)
 	}
 }
 
-/* How many names one layer lacks that another has; 0 if it has others instead, or the family has such layers. One name of its own
-   is one that was renamed, if it lacks one. */
+/* How many names one layer lacks that another has; 0 if it has others instead. One name of its own is one that was renamed,
+   if it lacks one. */
 static size_t lacks(const struct series *s, size_t layer, size_t than)
 {
 	size_t n = 0, n_own = 0;
@@ -136,9 +136,6 @@ static size_t lacks(const struct series *s, size_t layer, size_t than)
 			return 0;
 		n_own += has(s, layer, i);
 		n += has(s, than, i);
-		for (size_t k = 0; k < sizeof unlike / sizeof unlike[0] && has(s, than, i); k++)
-			if (s->numbers[layer] == unlike[k].layer && strcmp(s->names[i], unlike[k].name) == 0 && !s->whole->gguf)
-				return 0;
 	}
 	return n_own == 0 || s->whole->alike || (n_own == 1 && n == 1) ? n : 0;
 }
@@ -245,6 +242,16 @@ static int find_surplus(const struct series *s, struct error *error)
 	return EXIT_OK;
 }
 
+/* Marks what a layer of some families need not have as if it had it. */
+static void pardon(struct series *s)
+{
+	for (size_t k = 0; k < sizeof unlike / sizeof unlike[0] && !s->whole->gguf; k++)
+		for (size_t i = 0; i < s->n_names; i++)
+			for (size_t layer = 0; layer < s->n_layers && strcmp(s->names[i], unlike[k].name) == 0; layer++)
+				if (s->numbers[layer] == unlike[k].layer)
+					row_of(s, layer)[i / 64] |= (uint64_t)1 << i % 64;
+}
+
 /* Fills in a table of members that are sorted by their rests. EXIT_MEMORY. */
 static int fill(struct series *s, const struct lint_member *members, size_t n, struct error *error)
 {
@@ -289,6 +296,7 @@ static int look_at(struct lint_whole *whole, const struct lint_member *members, 
 	int code = fill(&s, members, n, error);
 
 	if (code == EXIT_OK && s.n_layers > 0 && !differ_in_depth(&s)) {
+		pardon(&s);
 		code = count_layers(&s, error);
 		if (code == EXIT_OK)
 			code = compare_layers(&s, error);

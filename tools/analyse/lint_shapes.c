@@ -102,11 +102,13 @@ static bool ends_with(const char *name, const char *ending)
 
 static const struct rule *rule_of(const char *name)
 {
-	bool expert = strstr(name, ".experts.") != NULL;
+	static const char experts[] = ".experts.";
+	const char *expert = strstr(name, experts);
 
-	if (strstr(name, "shared_expert") != NULL)
+	/* Without a number they are all experts of a layer, as of mlx-lm. */
+	if (strstr(name, "shared_expert") != NULL || (expert != NULL && strspn(expert + sizeof experts - 1, "0123456789") == 0))
 		return NULL;
-	for (size_t i = 0; expert && i < sizeof expert_rules / sizeof expert_rules[0]; i++)
+	for (size_t i = 0; expert != NULL && i < sizeof expert_rules / sizeof expert_rules[0]; i++)
 		if (ends_with(name, expert_rules[i].ending))
 			return &expert_rules[i];
 	for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)

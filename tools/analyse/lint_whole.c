@@ -340,9 +340,11 @@ static int need_all(struct lint_whole *whole, struct error *error)
 
 	for (size_t i = 0; i < N_NEEDED; i++)
 		known |= applies(whole, &table[i]);
+	if (whole->type == NULL)
+		return leave_out(whole, "layers were compared with each other alone, for config.json has no model_type%s", "");
 	if (!known)
 		return leave_out(whole, "layers were compared with each other alone, for what else a model of type %.64s needs is not known",
-		                 whole->type != NULL ? whole->type : "unknown");
+		                 whole->type);
 	if (whole->lint->names_unknown)
 		return leave_out(whole, "weights of layouts that mxfp does not read have names of their own%s", "");
 	if (is_draft(whole))
@@ -411,9 +413,6 @@ static const char *set_facts(struct lint_whole *whole)
 	}
 	if (strcmp(gguf_holds(gguf), "model") != 0)
 		return "the file holds no whole model, by its general.type";
-	text = file_metadata(gguf, "split.count");
-	if (text != NULL && strtoull(text, NULL, 10) > 1)
-		return "the file is one of several, by its split.count";
 	whole->type = file_metadata(gguf, "general.architecture");
 	if (whole->type == NULL)
 		return "the file does not name its general.architecture";
