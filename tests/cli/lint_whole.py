@@ -187,6 +187,12 @@ modern = {"layers.%d.%s.weight" % (i, part): weight(WIDTH) for i in range(6) for
 clean("ModernBERT", without(modern, "layers.0.attn_norm"), config("modernbert", 6))
 found("ModernBERT's layer 2", "missing", "layers.2.attn_norm.weight", without(modern, "layers.0.attn_norm", "layers.2.attn_norm"), config("modernbert", 6))
 clean("T5", dict(modern, **{"layers.0.attn.relative_attention_bias.weight": weight(4)}), config("other", 6))
+# Any language model has an embedding, and a head that is not it.
+CAUSAL = config("other", 3, architectures=["OtherForCausalLM"], tie_word_embeddings=False)
+clean("ends", renamed(renamed(llama(3), "embed_tokens", "wte"), "lm_head", "embed_out"), CAUSAL)
+found("no embedding", "missing", "no embedding is there", without(llama(3), "embed_tokens"), CAUSAL)
+found("no head", "missing", "no output head is there", without(llama(3), "lm_head"), CAUSAL)
+clean("no head, tied", without(llama(3), "lm_head"), dict(CAUSAL, tie_word_embeddings=True))
 # Stages of layers, nn.Sequential, a tower with fewer layers than the language model has.
 stages = {"encoder.layers.%d.blocks.%d.attn.weight" % (i, k): weight(4) for i in range(4) for k in (0, 1, 2)[: 3 if i == 2 else 2]}
 stages.update({"encoder.layers.%d.downsample.weight" % i: weight(4) for i in range(3)})

@@ -339,10 +339,11 @@ static int without_expert(struct lint_whole *whole, struct lint_member *member, 
 
 	if (at == NULL)
 		return EXIT_OK;
-	char *rest = arena_take(&whole->arena, strlen(member->rest) + 2);
+	const size_t size = strlen(member->rest) + 2;
+	char *rest = arena_take(&whole->arena, size);
 	if (rest == NULL)
 		return fail_memory(error);
-	sprintf(rest, "%.*s*%s", (int)(at - member->rest), member->rest, at + strspn(at, "0123456789"));
+	snprintf(rest, size, "%.*s*%s", (int)(at - member->rest), member->rest, at + strspn(at, "0123456789"));
 	member->rest = rest;
 	return EXIT_OK;
 }

@@ -39,141 +39,6 @@ static const char all_alike[] =
 
 enum { N_NEEDED = sizeof table / sizeof table[0], NAME_BYTES = 192 };
 
-static int compare_strings(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-bool lint_whole_has(const struct lint_whole *whole, const char *name)
-{
-	return whole->n_names > 0 && bsearch(&name, whole->names, whole->n_names, sizeof *whole->names, compare_strings) != NULL;
-}
-
-/* The number of the first name that is not before one. */
-static size_t find_first(const struct lint_whole *whole, const char *start)
-{
-	size_t low = 0, high = whole->n_names;
-
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (strcmp(whole->names[middle], start) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-bool lint_whole_starts(const struct lint_whole *whole, const char *start)
-{
-	const size_t first = find_first(whole, start);
-
-	return first < whole->n_names && strncmp(whole->names[first], start, strlen(start)) == 0;
-}
-
-bool lint_whole_is(const struct lint_whole *whole, const char *words)
-{
-	char word[NAME_BYTES];
-
-	return whole->type != NULL && snprintf(word, sizeof word, " %s ", whole->type) < (int)sizeof word &&
-	       strstr(words, word) != NULL;
-}
-
-int lint_whole_miss(struct lint_whole *whole, const char *name, size_t in, bool layer, size_t others, struct error *error)
-{
-	if (whole->n_missing == whole->capacity) {
-		const size_t capacity = whole->capacity * 2 + 16;
-		struct lint_missing *missing = realloc(whole->missing, capacity * sizeof *missing);
-
-		if (missing == NULL)
-			return fail_memory(error);
-		whole->missing = missing;
-		whole->capacity = capacity;
-	}
-	struct lint_missing *missing = &whole->missing[whole->n_missing];
-	char *text = arena_string(&whole->arena, name), *start = arena_take(&whole->arena, in + 1);
-	if (text == NULL || start == NULL)
-		return fail_memory(error);
-	memcpy(start, name, in);
-	start[in] = '\0';
-	*missing = (struct lint_missing){start, text, layer, others};
-	whole->n_missing++;
-	return EXIT_OK;
-}
-
-/* By where it is missing, the layers in their order. */
-static int compare_missing(const void *a, const void *b)
-{
-	const struct lint_missing *x = a, *y = b;
-	const size_t of_x = strlen(x->in), of_y = strlen(y->in), x_name = strlen(x->name), y_name = strlen(y->name);
-	int order = x->layer != y->layer ? (x->layer ? -1 : 1) : (of_x > of_y) - (of_x < of_y);
-
-	if (order == 0)
-		order = strcmp(x->in, y->in);
-	if (order == 0)
-		order = (x_name > y_name) - (x_name < y_name);
-	return order != 0 ? order : strcmp(x->name, y->name);
-}
-
-/* Tells of what is missing in one place: n, perhaps some twice. */
-static int tell(struct lint_whole *whole, const struct lint_missing *missing, size_t n, struct error *error)
-{
-	const struct lint_place place = {0};
-	size_t others = 0, n_names = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		n_names += i == 0 || strcmp(missing[i].name, missing[i - 1].name) != 0;
-		if (others == 0 && strcmp(missing[i].name, missing[0].name) == 0)
-			others = missing[i].others;
-	}
-	if (missing->layer)
-		return n_names == 1 ? lint_find(whole->lint, LINT_MISSING, &place, error, "layer '%.200s' is missing", missing->name)
-		                    : lint_find(whole->lint, LINT_MISSING, &place, error, "%zu layers are missing, the first is '%.200s'",
-		                                n_names, missing->name);
-	if (others == 0)
-		return lint_find(whole->lint, LINT_MISSING, &place, error, "'%.200s' is missing, which a model of type %s needs%s", missing->name,
-		                 whole->type, n_names > 1 ? ", and more of that layer" : "");
-	return lint_find(whole->lint, LINT_MISSING, &place, error, "'%.200s' is missing, which %zu other%s of '%.*s' %s%s", missing->name,
-	                 others, others > 1 ? "s" : "", (int)(strrchr(missing->in, '.') == NULL ? 0 : strrchr(missing->in, '.') - missing->in), missing->in,
-	                 others > 1 ? "have" : "has", n_names > 1 ? ", and more of that layer" : "");
-}
-
-static int tell_all(struct lint_whole *whole, struct error *error)
-{
-	int code = EXIT_OK;
-
-	if (whole->n_missing == 0)
-		return EXIT_OK;
-	qsort(whole->missing, whole->n_missing, sizeof *whole->missing, compare_missing);
-	for (size_t i = 0, n; i < whole->n_missing && code == EXIT_OK; i += n) {
-		const struct lint_missing *first = &whole->missing[i];
-
-		/* What is in no layer stands for itself. */
-		for (n = 1; i + n < whole->n_missing && first[n].layer == first->layer && strcmp(first[n].in, first->in) == 0 &&
-		            (first->in[0] != '\0' || strcmp(first[n].name, first->name) == 0); n++)
-			;
-		code = tell(whole, first, n, error);
-	}
-	return code;
-}
-
-/* Whether a name that starts so has one of the parts, separated by |, behind that. */
-static bool has_part(const struct lint_whole *whole, const char *start, const char *parts)
-{
-	const size_t length = strlen(start);
-
-	for (size_t i = find_first(whole, start); i < whole->n_names && strncmp(whole->names[i], start, length) == 0; i++)
-		for (const char *part = parts; *part != '\0'; part += strcspn(part, "|"), part += *part == '|') {
-			char word[NAME_BYTES];
-
-			snprintf(word, sizeof word, "%.*s", (int)strcspn(part, "|"), part);
-			if (strstr(whole->names[i] + length, word) != NULL)
-				return true;
-		}
-	return false;
-}
-
 /* Whether the head is the embedding. */
 static bool is_tied(const struct lint_whole *whole)
 {
@@ -228,7 +93,7 @@ static int need(struct lint_whole *whole, const struct needed *row, uint64_t lay
 		return lint_whole_miss(whole, name, (size_t)(strrchr(name, '.') - name), true, 0, error);
 	}
 	if (row->when == WHEN_UNTIED ? bare || is_tied(whole) || !has_head(whole->lint->model->config)
-	                             : row->when != WHEN_ALWAYS && has_part(whole, start, row->part) != (row->when == WHEN_WITH))
+	                             : row->when != WHEN_ALWAYS && lint_whole_has_part(whole, start, row->part) != (row->when == WHEN_WITH))
 		return EXIT_OK;
 	return lint_whole_miss(whole, name, in, false, 0, error);
 }
@@ -332,6 +197,35 @@ static int check_tied(struct lint_whole *whole, struct error *error)
 	                 "it is another than '%s', and by tie_word_embeddings of config.json it is the same", embedding_name);
 }
 
+/* Whether a tensor is what the table of roles calls so, or has that in its name. */
+static bool has_role(const struct lint_whole *whole, const char *reason)
+{
+	for (size_t i = 0; i < whole->n_names; i++) {
+		const struct tensor tensor = {.name = whole->names[i], .rank = 2};
+
+		if (strcmp(role_of(&whole->lint->model->role_model, &tensor).reason, reason) == 0 || strstr(tensor.name, reason) != NULL)
+			return true;
+	}
+	return false;
+}
+
+/* What any language model needs, whatever it is called, if its class says that it is one. */
+static int need_ends(struct lint_whole *whole, struct error *error)
+{
+	const json_t *config = whole->lint->model->config;
+	const char *class = json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
+	int code = EXIT_OK;
+
+	if (class == NULL || suffix_stem(class, "ForCausalLM") == 0 || whole->n_names == 0 || is_draft(whole) || whole->lint->names_unknown)
+		return EXIT_OK;
+	if (!has_role(whole, "embedding"))
+		code = lint_find(whole->lint, LINT_MISSING, &(struct lint_place){0}, error, "no embedding is there, and %.64s needs one", class);
+	if (code == EXIT_OK && json_is_false(json_object_get(config, "tie_word_embeddings")) && !has_role(whole, "output head"))
+		code = lint_find(whole->lint, LINT_MISSING, &(struct lint_place){0}, error,
+		                 "no output head is there, and %.64s needs one, for tie_word_embeddings is false", class);
+	return code;
+}
+
 /* What the family needs. */
 static int need_all(struct lint_whole *whole, struct error *error)
 {
@@ -342,9 +236,11 @@ static int need_all(struct lint_whole *whole, struct error *error)
 		known |= applies(whole, &table[i]);
 	if (whole->type == NULL)
 		return leave_out(whole, "layers were compared with each other alone, for config.json has no model_type%s", "");
-	if (!known)
-		return leave_out(whole, "layers were compared with each other alone, for what else a model of type %.64s needs is not known",
+	if (!known) {
+		code = leave_out(whole, "layers were compared with each other alone, for what else a model of type %.64s needs is not known",
 		                 whole->type);
+		return code == EXIT_OK ? need_ends(whole, error) : code;
+	}
 	if (whole->lint->names_unknown)
 		return leave_out(whole, "weights of layouts that mxfp does not read have names of their own%s", "");
 	if (is_draft(whole))
@@ -361,22 +257,6 @@ static int need_all(struct lint_whole *whole, struct error *error)
 		                         layer < (strchr(table[i].name, '#') != NULL ? whole->layers : 1); layer++)
 			code = need(whole, &table[i], layer, bare, error);
 	return code;
-}
-
-/* The names of what the tensors are parts of. */
-static int set_names(struct lint_whole *whole, struct error *error)
-{
-	const size_t n = whole->lint->model->n_tensors;
-
-	whole->names = malloc((n + 1) * sizeof *whole->names);
-	if (whole->names == NULL)
-		return fail_memory(error);
-	memcpy(whole->names, whole->lint->whole, n * sizeof *whole->names);
-	qsort(whole->names, n, sizeof *whole->names, compare_strings);
-	for (size_t i = 0; i < n; i++)
-		if (i == 0 || strcmp(whole->names[i], whole->names[whole->n_names - 1]) != 0)
-			whole->names[whole->n_names++] = whole->names[i];
-	return EXIT_OK;
 }
 
 static uint64_t natural(const json_t *config, const char *const *keys)
@@ -429,7 +309,7 @@ int lint_whole(struct lint *lint, struct error *error)
 	bool prefixed = false;
 
 	whole.alike = lint_whole_is(&whole, all_alike);
-	int code = set_names(&whole, error);
+	int code = lint_whole_set_names(&whole, error);
 	if (code == EXIT_OK)
 		code = lint_prefixes(&whole, &prefixed, error);
 	if (code == EXIT_OK)
@@ -443,10 +323,8 @@ int lint_whole(struct lint *lint, struct error *error)
 		if (code == EXIT_OK)
 			code = lint_layers(&whole, error);
 		if (code == EXIT_OK)
-			code = tell_all(&whole, error);
+			code = lint_whole_tell(&whole, error);
 	}
-	free(whole.names);
-	free(whole.missing);
-	arena_free(&whole.arena);
+	lint_whole_free(&whole);
 	return code;
 }

@@ -44,16 +44,26 @@ struct lint_member {
 /* Splits a name at the first number that counts layers; false if it has none. */
 bool lint_member_of(struct lint_member *member, const char *name);
 
+/* Sets the names; lint_whole_free() follows in any case. EXIT_MEMORY. */
+int lint_whole_set_names(struct lint_whole *whole, struct error *error);
+void lint_whole_free(struct lint_whole *whole);
+
 bool lint_whole_has(const struct lint_whole *whole, const char *name);
 
 /* Whether a name starts so. */
 bool lint_whole_starts(const struct lint_whole *whole, const char *start);
+
+/* Whether a name that starts so has one of the parts, separated by |, behind that. */
+bool lint_whole_has_part(const struct lint_whole *whole, const char *start, const char *parts);
 
 /* Whether `words`, with a blank before and after each, has the type of the model. */
 bool lint_whole_is(const struct lint_whole *whole, const char *words);
 
 /* Notes what is missing: `in` of so many characters of `name`. EXIT_MEMORY. */
 int lint_whole_miss(struct lint_whole *whole, const char *name, size_t in, bool layer, size_t others, struct error *error);
+
+/* Tells of what is missing. EXIT_MEMORY. */
+int lint_whole_tell(struct lint_whole *whole, struct error *error);
 
 /* Compares layers with each other, and experts. EXIT_MEMORY. */
 int lint_layers(struct lint_whole *whole, struct error *error);
