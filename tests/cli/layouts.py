@@ -512,7 +512,7 @@ def mo_weights(bits, length):
 
 
 PRODUCER = {"name": "modelopt", "version": "0.47.0"}
-EXPERT = "backbone.layers.0.mlp.experts.3.down_proj"
+EXPERT = "backbone.layers.0.mlp.experts.0.down_proj"
 nv.half = [f32(x * 0.5) for x in nv.numbers]
 layers = {"model.language_model.layers.0.self_attn.q_proj": {"quant_algo": "MXFP8", "group_size": 32}, "backbone.layers.0.mlp.experts": {"quant_algo": "W4A16_NVFP4", "group_size": 16},
           "model.language_model.layers.0.mlp.down_proj": {"quant_algo": "W4A8_MXFP4_FP8", "group_size": 32},

@@ -58,6 +58,14 @@ struct lint_weight {
 	const struct layout *layout; /* NULL: sparse, which is ours alone */
 };
 
+/* What the checks leave out, for the summary: a model without findings is sound only as far as they go. */
+struct lint_unseen {
+	size_t n_unread;       /* tensors of which no check reads the numbers */
+	const char *unread;    /* the first */
+	const char *whole;     /* why it is not known whether tensors are missing, as a phrase; NULL: it is */
+	char whole_text[160];  /* which may be this */
+};
+
 struct lint {
 	const struct lint_settings *settings;
 	const struct model *model;
@@ -68,10 +76,12 @@ struct lint {
 	struct lint_weight *weights; /* sorted by name */
 	size_t n_scaled;             /* besides, of 8-bit floats with scales that are numbers (scaled.h) */
 	bool *is_part;               /* of model->by_name: whether it is a part of one of these */
+	const char **whole;          /* of model->by_name: the name of what it is, or is a part of, in the unquantized model */
 	bool refused;                /* meaning.h refuses it, so that numbers of quantized tensors are not known */
 	bool has_foreign;            /* some weights are of a layout that is known by name alone */
 	bool names_unknown;          /* weights of layouts that are not read have other names than in the unquantized model */
 	size_t counts[N_LINT_SEVERITIES];
+	struct lint_unseen unseen;
 	struct arena arena;          /* names of weights */
 };
 
@@ -128,6 +138,7 @@ int lint_names(struct lint *lint, struct error *error);
 int lint_meaning(struct lint *lint, struct error *error);
 int lint_config(struct lint *lint, struct error *error);
 int lint_shapes(struct lint *lint, struct error *error);
+int lint_whole(struct lint *lint, struct error *error);
 int lint_fused(struct lint *lint, struct error *error);
 int lint_scaled(struct lint *lint, struct error *error);
 int lint_inputs(struct lint *lint, struct error *error);

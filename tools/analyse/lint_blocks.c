@@ -237,11 +237,11 @@ static int read_numbers(const void *context, const struct transfer_piece *piece,
                         struct error *error)
 {
 	const struct looking *l = context;
-	size_t width = dtype_info(l->tensor->dtype)->bits / 8, n = piece->piece.rows * piece->piece.cols * width;
+	const size_t n = values_bytes(l->tensor->dtype, piece->piece.rows * piece->piece.cols);
+	const size_t from = values_bytes(l->tensor->dtype, piece->piece.row * l->cols + piece->piece.col);
 
 	*n_bytes = n;
-	return file_read(l->file, l->tensor, (piece->piece.row * l->cols + piece->piece.col) * width, piece->bytes, n,
-	                 error);
+	return file_read(l->file, l->tensor, from, piece->bytes, n, error);
 }
 
 /* One of many may be 0, of a block that is. What is subnormal in binary32 is 0 where those are flushed. */
@@ -254,7 +254,7 @@ static int look_at_numbers(const void *context, const struct transfer_piece *pie
                            struct error *error)
 {
 	struct looking *l = (struct looking *)context;
-	size_t width = dtype_info(l->tensor->dtype)->bits / 8, n = piece->piece.rows * piece->piece.cols;
+	const size_t n = piece->piece.rows * piece->piece.cols;
 	uint64_t from = piece->piece.row * l->cols + piece->piece.col;
 	double x[VALUES_PIECE];
 
@@ -262,7 +262,7 @@ static int look_at_numbers(const void *context, const struct transfer_piece *pie
 	for (size_t i = 0; i < n; i += VALUES_PIECE) {
 		size_t count = n - i < VALUES_PIECE ? n - i : VALUES_PIECE;
 
-		values_decode(l->tensor->dtype, piece->bytes + i * width, x, count);
+		values_decode(l->tensor->dtype, piece->bytes + values_bytes(l->tensor->dtype, i), x, count);
 		for (size_t k = 0; k < count; k++) {
 			see(&l->sights[piece->worker][LOOK_NON_FINITE], !isfinite(x[k]), from + i + k);
 			if (l->is_scale)
@@ -272,7 +272,7 @@ static int look_at_numbers(const void *context, const struct transfer_piece *pie
 	return EXIT_OK;
 }
 
-/* Whether a dtype holds numbers that may be NaN or Inf, of whole bytes. */
+/* Whether a dtype holds numbers that may be NaN or Inf, of whole bytes or blocks. */
 static bool may_be_non_finite(enum dtype dtype)
 {
 	switch (dtype) {
@@ -284,6 +284,7 @@ static bool may_be_non_finite(enum dtype dtype)
 	case DTYPE_BF16:
 	case DTYPE_F32:
 	case DTYPE_F64:
+	case DTYPE_Q8_0:
 		return true;
 	default:
 		return false;
@@ -356,6 +357,7 @@ static int lint_plain_data(struct lint *lint, struct transfer *transfer, const s
 {
 	const struct lint_place place = {.file = at->file, .tensor = at->tensor->name};
 	const bool scale = may_be_non_finite(at->tensor->dtype) && dtype_info(at->tensor->dtype)->bits > 8 &&
+	                   dtype_info(at->tensor->dtype)->block_elements == 1 &&
 	                   is_scale(lint->model, at->tensor->name);
 	struct looking l = {.file = at->file, .tensor = at->tensor, .is_scale = scale,
 	                    .is_alone = tensor_elements(at->tensor) == 1};

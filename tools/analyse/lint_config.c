@@ -141,6 +141,31 @@ static int check_targets(struct config_check *c, struct error *error)
 	return code;
 }
 
+/* Quantized embeddings where groups have names of classes, none of which is theirs. */
+static int check_embeddings(struct config_check *c, struct error *error)
+{
+	const struct lint *lint = c->lint;
+	bool found = false;
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < c->targets.n; i++)
+		found |= strcmp(c->targets.texts[i], "Embedding") == 0;
+	for (size_t i = 0; i < lint->n_weights && code == EXIT_OK && !found; i++) {
+		const struct lint_weight *weight = &lint->weights[i];
+		const struct tensor whole = {.name = weight->name, .rank = 2};
+		bool named;
+
+		if (strcmp(role_of(&lint->model->role_model, &whole).reason, "embedding") != 0)
+			continue;
+		code = find_target(c, weight, &named, error);
+		if (code == EXIT_OK && !named)
+			code = lint_find(c->lint, LINT_SKIPPED, &(struct lint_place){.file = weight->file, .tensor = weight->name}, error,
+			                 "it is an embedding that is quantized (%s), and the targets of config_groups in config.json are other classes",
+			                 mxfp_format_get_info(weight->format)->name);
+	}
+	return code;
+}
+
 bool lint_is_linear(const struct model *model, const struct tensor *tensor)
 {
 	return elements_are_float(tensor->dtype) && tensor->rank == 2 &&
@@ -206,6 +231,8 @@ static int check_lists(struct config_check *c, struct error *error)
 		code = check_skipped(c, error);
 	if (stated && code == EXIT_OK && c->targets.n > 0 && !c->targets_classes && !has_layers(c))
 		code = check_targets(c, error);
+	if (stated && code == EXIT_OK && c->targets_classes && !has_layers(c))
+		code = check_embeddings(c, error);
 	if (stated && code == EXIT_OK && c->lint->n_weights > 0 && !c->by_scales &&
 	    !(c->lists_optional && c->ignored.n == 0))
 		code = check_unlisted(c, error);

@@ -43,7 +43,8 @@ static int find(struct lint *lint, const struct meaning_sum *sum, struct error *
 	const struct meaning_fact *fact = &sum->fact;
 	struct lint_place place = {.tensor = fact->tensor};
 
-	lint->names_unknown |= fact->kind == MEANING_FOREIGN && fact->tensor == NULL;
+	/* lint_names.c knows what tensors of layouts that it names are parts of. */
+	lint->names_unknown |= fact->kind == MEANING_FOREIGN && fact->tensor == NULL && !lint->has_foreign;
 	lint->refused |= fact->kind != MEANING_CARRIED && fact->kind != MEANING_FOLDED;
 	if (is_found(lint, fact))
 		return EXIT_OK;

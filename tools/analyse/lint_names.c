@@ -9,6 +9,7 @@
 
 #include "analyse/lint.h"
 #include "base/suffix.h"
+#include "io/elements.h"
 #include "io/json.h"
 #include "io/member.h"
 #include "model/foreign.h"
@@ -24,7 +25,7 @@ struct tally {
 struct naming {
 	struct lint *lint;
 	struct error *error;
-	struct tally e8m0, bare, foreign[N_FOREIGN];
+	struct tally e8m0, bare, foreign[N_FOREIGN], packed[N_DTYPES];
 	char last[sizeof((struct error *)0)->text]; /* the last that was wrong: other parts say the same */
 };
 
@@ -70,17 +71,28 @@ static int find_wrong(struct naming *n, const struct model_tensor *at, const cha
 	return lint_find(n->lint, LINT_PARTS, &place, n->error, "%s", without_place(text, &about));
 }
 
+/* A tensor whose numbers no check reads. */
+static void count_unread(struct naming *n, const struct model_tensor *at)
+{
+	n->lint->has_foreign = true;
+	if (n->lint->unseen.n_unread++ == 0)
+		n->lint->unseen.unread = at->tensor->name;
+}
+
 /* A tensor that is no part of a quantized one that can be read. */
-static int find_foreign(struct naming *n, const struct model_tensor *at, bool *foreign)
+static int find_foreign(struct naming *n, const struct model_tensor *at, bool *foreign, const char **whole)
 {
 	const struct tensor *codes;
 	int row, code = foreign_find(n->lint->model, at->tensor, &row, &codes, n->error);
 
 	*foreign = code == EXIT_OK && row < N_FOREIGN;
+	if (*foreign)
+		*whole = codes->name;
 	if (*foreign && codes == at->tensor) {
 		count(&n->foreign[row], &(struct lint_place){.file = at->file, .tensor = at->tensor->name});
-		n->lint->has_foreign = true;
-		n->lint->names_unknown |= foreign_renames(row);
+		count_unread(n, at);
+		/* It has q, k and v in one module. */
+		n->lint->names_unknown |= row == FOREIGN_QUIP;
 	}
 	return code;
 }
@@ -125,6 +137,32 @@ static int add_weight(struct naming *n, const struct quantized *q, const char *n
 	                 dtype_info(plain->dtype)->name);
 }
 
+/* What the weight is called of which such a tensor is a part, or the codes, that is not read, or not for certain: `weight` of its
+   module. */
+static int set_whole(struct naming *n, const char **whole)
+{
+	static const char weight[] = ".weight";
+	const char *end = strrchr(*whole, '.');
+	const size_t length = end != NULL ? (size_t)(end - *whole) : 0;
+
+	if (end == NULL || strcmp(end, weight) == 0)
+		return EXIT_OK;
+	char *name = arena_take(&n->lint->arena, length + sizeof weight);
+	if (name == NULL)
+		return fail_memory(n->error);
+	snprintf(name, length + sizeof weight, "%.*s", (int)length, *whole);
+	if (suffix_stem(name, weight) == 0)
+		snprintf(name + length, sizeof weight, "%s", weight);
+	*whole = name;
+	return EXIT_OK;
+}
+
+/* Blocks of ggml that are of no layout. */
+static bool is_packed(const struct tensor *tensor)
+{
+	return dtype_info(tensor->dtype)->block_elements > 1 && !values_are_known(tensor->dtype);
+}
+
 static int look_at(struct naming *n, size_t i)
 {
 	const struct model_tensor *at = &n->lint->model->by_name[i];
@@ -138,14 +176,17 @@ static int look_at(struct naming *n, size_t i)
 
 	if (code == EXIT_OK && name == NULL)
 		code = scaled_owner(&codes, n->lint->model, at->tensor, &wrong);
+	n->lint->whole[i] = name != NULL ? name : codes != NULL ? codes->name : at->tensor->name;
 	if (code == EXIT_OK && codes != NULL) {
 		n->lint->is_part[i] = true;
 		n->lint->n_scaled += codes == at->tensor;
 		return EXIT_OK;
 	}
 	if (code == EXIT_INPUT || (code == EXIT_OK && name == NULL))
-		of_foreign = find_foreign(n, at, &foreign);
+		of_foreign = find_foreign(n, at, &foreign, &n->lint->whole[i]);
 	n->lint->is_part[i] = code != EXIT_OK || name != NULL || foreign;
+	if (of_foreign == EXIT_OK && (foreign || code == EXIT_INPUT))
+		of_foreign = set_whole(n, &n->lint->whole[i]);
 	if (at->tensor->dtype == DTYPE_F8_E8M0)
 		count(&n->e8m0, &place);
 	if (foreign && code == EXIT_INPUT)
@@ -163,6 +204,10 @@ static int look_at(struct naming *n, size_t i)
 	if (is_bare(at->tensor)) {
 		count(&n->bare, &place);
 		n->lint->has_foreign = true;
+	}
+	if (is_packed(at->tensor)) {
+		count(&n->packed[at->tensor->dtype], &place);
+		count_unread(n, at);
 	}
 	if (is_named_part(at->tensor) && dtype_info(at->tensor->dtype)->bits == 8)
 		return lint_find(n->lint, LINT_ORPHAN, &place, n->error, "it is named as scales, but there are no codes");
@@ -274,7 +319,8 @@ int lint_names(struct lint *lint, struct error *error)
 
 	lint->weights = calloc(lint->model->n_tensors + 1, sizeof *lint->weights);
 	lint->is_part = calloc(lint->model->n_tensors + 1, sizeof *lint->is_part);
-	if (lint->weights == NULL || lint->is_part == NULL)
+	lint->whole = calloc(lint->model->n_tensors + 1, sizeof *lint->whole);
+	if (lint->weights == NULL || lint->is_part == NULL || lint->whole == NULL)
 		return fail_memory(error);
 	for (size_t i = 0; i < lint->model->n_tensors && code == EXIT_OK; i++)
 		code = look_at(&n, i);
@@ -291,6 +337,11 @@ int lint_names(struct lint *lint, struct error *error)
 	if (code == EXIT_OK && n.bare.n > 0)
 		code = lint_find_alike(lint, LINT_UNKNOWN, &n.bare.first, n.bare.n, error, "it is FP8 without scales, which mxfp does not "
 		                       "read; .to(torch.bfloat16) of PyTorch turns it into numbers");
+	for (int dtype = 0; dtype < N_DTYPES && code == EXIT_OK; dtype++)
+		if (n.packed[dtype].n > 0)
+			code = lint_find_alike(lint, LINT_UNKNOWN, &n.packed[dtype].first, n.packed[dtype].n, error, "it is %s of ggml, which "
+			                       "mxfp does not read; quantize the model that it was made from",
+			                       dtype_info((enum dtype)dtype)->name);
 	qsort(lint->weights, lint->n_weights, sizeof *lint->weights, compare_weights);
 	for (size_t l = 0; layouts[l] != NULL && code == EXIT_OK; l++)
 		for (size_t i = 0; i < layouts[l]->n_forms && code == EXIT_OK; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checks of the shapes and layers that config.json promises. What a name means by model_type is in role.def; shapes and
- * layers of models named as Hugging Face's Llama and those like it are checked one by one, and those of other types are
- * left alone, because a name may mean another shape there.
+ * Checks of the shapes that config.json promises. What a name means by model_type is in role.def; shapes of models named as
+ * Hugging Face's Llama and those like it are checked one by one, and those of other types are left alone, because a name may
+ * mean another shape there.
  */
 #include "config.h"
 
@@ -20,7 +20,7 @@ static const char *const model_types[] = {
 };
 
 enum size {
-	SIZE_HIDDEN, SIZE_INTERMEDIATE, SIZE_EXPERT, SIZE_Q, SIZE_KV, SIZE_VOCAB, SIZE_EXPERTS, SIZE_LAYERS, N_SIZES
+	SIZE_HIDDEN, SIZE_INTERMEDIATE, SIZE_EXPERT, SIZE_Q, SIZE_KV, SIZE_VOCAB, SIZE_EXPERTS, N_SIZES
 };
 
 /* Endings of names, and what their dimensions are; N_SIZES: there is none. The first ending that fits counts. */
@@ -55,14 +55,6 @@ static const struct rule expert_rules[] = {
 	{".down_proj.weight", SIZE_HIDDEN, SIZE_EXPERT},
 };
 
-/* What every layer has. */
-static const char *const layer_weights[] = {
-	"input_layernorm.weight", "self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight",
-	"self_attn.o_proj.weight", "post_attention_layernorm.weight",
-};
-
-enum { LAYERS_MAX = 1 << 16 };
-
 struct sizes {
 	uint64_t of[N_SIZES];      /* 0: not known */
 	const char *names[N_SIZES];
@@ -95,10 +87,9 @@ static struct sizes read_sizes(const json_t *config)
 			[SIZE_KV] = (kv_heads != 0 ? kv_heads : heads) * head,
 			[SIZE_VOCAB] = natural(config, "vocab_size"),
 			[SIZE_EXPERTS] = experts != 0 ? experts : natural(config, "num_experts"),
-			[SIZE_LAYERS] = natural(config, "num_hidden_layers"),
 		},
 		.names = {"hidden_size", "intermediate_size", "the width of experts", "num_attention_heads * head_dim",
-		          "num_key_value_heads * head_dim", "vocab_size", "the number of experts", "num_hidden_layers"},
+		          "num_key_value_heads * head_dim", "vocab_size", "the number of experts"},
 	};
 }
 
@@ -111,11 +102,13 @@ static bool ends_with(const char *name, const char *ending)
 
 static const struct rule *rule_of(const char *name)
 {
-	bool expert = strstr(name, ".experts.") != NULL;
+	static const char experts[] = ".experts.";
+	const char *expert = strstr(name, experts);
 
-	if (strstr(name, "shared_expert") != NULL)
+	/* Without a number they are all experts of a layer, as of mlx-lm. */
+	if (strstr(name, "shared_expert") != NULL || (expert != NULL && strspn(expert + sizeof experts - 1, "0123456789") == 0))
 		return NULL;
-	for (size_t i = 0; expert && i < sizeof expert_rules / sizeof expert_rules[0]; i++)
+	for (size_t i = 0; expert != NULL && i < sizeof expert_rules / sizeof expert_rules[0]; i++)
 		if (ends_with(name, expert_rules[i].ending))
 			return &expert_rules[i];
 	for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
@@ -170,9 +163,10 @@ static int check_role(struct lint *lint, const struct lint_place *place, const s
 	const struct role_model *model = &lint->model->role_model;
 	const struct tensor whole = {.name = place->tensor, .rank = q->shape.rank, .shape = q->shape.dims};
 	const struct role role = role_of(model, &whole);
+	const bool experts = (role.kind == ROLE_EXPERTS || role.kind == ROLE_SEQUENTIAL) && role.axis != ROLE_TURNED;
 	const char *refusal = layout_refuses_role(q->choice.layout, model, &role, &whole);
 
-	if (refusal != NULL)
+	if (refusal != NULL && !(experts && q->choice.layout->reads_experts))
 		return lint_find(lint, LINT_SHAPE, place, error, "it is quantized in layout %s: %s", q->choice.layout->name,
 		                 refusal);
 	if (role.axis != ROLE_TURNED)
@@ -230,81 +224,6 @@ static int check_shapes(struct lint *lint, const struct sizes *sizes, struct err
 	return code;
 }
 
-/* Whether there is a weight of that name, quantized, or not, or wrongly so. */
-static bool is_there(const struct lint *lint, const char *name)
-{
-	const struct file *file;
-	struct quantized q;
-	struct error ignored;
-	bool found = false;
-
-	if (lint_weight(lint, name) != NULL || model_find(lint->model, name, &file) != NULL)
-		return true;
-	return quantized_find(&q, &found, lint->model, name, &ignored) == EXIT_INPUT && found;
-}
-
-static int check_layer(struct lint *lint, uint64_t layer, struct error *error)
-{
-	size_t n = sizeof layer_weights / sizeof layer_weights[0], n_missing = 0, first = 0;
-	char name[128];
-
-	for (size_t i = 0; i < n; i++) {
-		snprintf(name, sizeof name, "model.layers.%" PRIu64 ".%s", layer, layer_weights[i]);
-		if (is_there(lint, name))
-			continue;
-		first = n_missing++ == 0 ? i : first;
-	}
-	if (n_missing == 0)
-		return EXIT_OK;
-	if (n_missing == n)
-		return lint_find(lint, LINT_MISSING, &(struct lint_place){0}, error, "layer %" PRIu64 " is missing", layer);
-	return lint_find(lint, LINT_MISSING, &(struct lint_place){0}, error,
-	                 "layer %" PRIu64 ": %zu of %zu weights that every layer has are missing, such as '%s'", layer,
-	                 n_missing, n, layer_weights[first]);
-}
-
-/* Experts of a layer by number: of what there is one, there are all. */
-static int check_experts(struct lint *lint, uint64_t layer, uint64_t n_experts, struct error *error)
-{
-	uint64_t n_there = 0;
-
-	for (uint64_t i = 0; i < n_experts && i < LAYERS_MAX; i++) {
-		char name[128];
-
-		snprintf(name, sizeof name, "model.layers.%" PRIu64 ".mlp.experts.%" PRIu64 ".down_proj.weight", layer, i);
-		bool there = is_there(lint, name);
-		snprintf(name, sizeof name, "model.layers.%" PRIu64 ".block_sparse_moe.experts.%" PRIu64 ".w2.weight",
-		         layer, i);
-		n_there += there || is_there(lint, name);
-	}
-	if (n_there == 0 || n_there == n_experts)
-		return EXIT_OK;
-	return lint_find(lint, LINT_MISSING, &(struct lint_place){0}, error,
-	                 "layer %" PRIu64 ": %" PRIu64 " of %" PRIu64 " experts are missing", layer, n_experts - n_there,
-	                 n_experts);
-}
-
-/* The first layer shows whether the model is named so at all. */
-static int check_layers(struct lint *lint, const struct sizes *sizes, struct error *error)
-{
-	uint64_t n_layers = sizes->of[SIZE_LAYERS];
-	int code = EXIT_OK;
-	bool any = false;
-
-	for (uint64_t i = 0; i < n_layers && i < LAYERS_MAX && !any; i++) {
-		char name[64];
-
-		snprintf(name, sizeof name, "model.layers.%" PRIu64 ".input_layernorm.weight", i);
-		any = is_there(lint, name);
-	}
-	for (uint64_t i = 0; i < n_layers && i < LAYERS_MAX && code == EXIT_OK && any; i++) {
-		code = check_layer(lint, i, error);
-		if (code == EXIT_OK)
-			code = check_experts(lint, i, sizes->of[SIZE_EXPERTS], error);
-	}
-	return code;
-}
-
 int lint_shapes(struct lint *lint, struct error *error)
 {
 	const char *type = json_string_value(json_object_get(lint->model->config, "model_type"));
@@ -315,6 +234,5 @@ int lint_shapes(struct lint *lint, struct error *error)
 	for (size_t i = 0; i < sizeof model_types / sizeof model_types[0]; i++)
 		known |= strcmp(type, model_types[i]) == 0;
 	const struct sizes sizes = read_sizes(lint->model->config);
-	int code = check_shapes(lint, known ? &sizes : NULL, error);
-	return code == EXIT_OK && known && !lint->names_unknown ? check_layers(lint, &sizes, error) : code;
+	return check_shapes(lint, known ? &sizes : NULL, error);
 }

@@ -10,7 +10,7 @@
 #include "base/suffix.h"
 #include "io/elements.h"
 
-enum test { TEST_ANY, TEST_CODES, TEST_FLOATS, TEST_NUMBERS, TEST_SAME_COLS, TEST_OTHER_COLS, TEST_SAME_ROWS, TEST_FNUZ };
+enum test { TEST_ANY, TEST_CODES, TEST_FLOATS, TEST_NUMBERS, TEST_SQUARES, TEST_SAME_COLS, TEST_OTHER_COLS, TEST_SAME_ROWS, TEST_FNUZ };
 
 static const struct layout_row {
 	const char *codes, *part;
@@ -49,6 +49,9 @@ static bool passes(enum test test, const struct tensor *codes, const struct tens
 	if (test == TEST_FNUZ)
 		return codes->dtype == DTYPE_F8_E4M3FNUZ || codes->dtype == DTYPE_F8_E5M2FNUZ;
 	if (test != TEST_ANY && info->bits > 8 && info->numeric)
+		return false;
+	if (test == TEST_SQUARES && (!elements_are_fp8(codes->dtype) || !elements_are_float(part->dtype) || part->rank < 2 ||
+	                             part->shape[part->rank - (part->rank == 4 ? 2 : 1)] == 1))
 		return false;
 	return (test != TEST_FLOATS || elements_are_float(part->dtype)) &&
 	       (test != TEST_NUMBERS || (info->bits == 8 && elements_are_float(part->dtype))) &&
@@ -120,9 +123,4 @@ const char *foreign_what(int row)
 const char *foreign_remedy(int row)
 {
 	return rows[row].remedy;
-}
-
-bool foreign_renames(int row)
-{
-	return rows[row].codes[0] != '\0' && strcmp(rows[row].codes, "weight") != 0;
 }

@@ -23,7 +23,4 @@ int foreign_find(const struct model *model, const struct tensor *tensor, int *ro
 const char *foreign_what(int row);
 const char *foreign_remedy(int row);
 
-/* Whether weights of a row have other names than unquantized ones. */
-bool foreign_renames(int row);
-
 #endif

@@ -156,6 +156,7 @@ struct layout {
 	bool lists_optional; /* its programs know what is not quantized without a list */
 	const char *twin;    /* a second key of config.json with the same section; NULL: none */
 	bool one_expert_each; /* its programs take what is ROLE_SEQUENTIAL so, quantized or not */
+	bool reads_experts;  /* its programs take experts in one tensor [experts, out, in] too, which are not made here */
 	bool expressions; /* lists of modules may have regular expressions, after "re:" */
 	json_t *(*config)(const struct layout_facts *facts);
 	/* Whether its configuration can say how the cache of keys and values is quantized, as kv_cache_scheme of

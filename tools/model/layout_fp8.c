@@ -65,5 +65,6 @@ const struct layout layout_fp8 = {
 	.method = "fp8",
 	.lists_optional = true,
 	.one_expert_each = true,
+	.reads_experts = true, /* FP8Experts of transformers */
 	.config = config,
 };

@@ -59,5 +59,6 @@ const struct layout layout_mlx = {
 	.by_scales = true,
 	.twin = "quantization",
 	.one_expert_each = true,
+	.reads_experts = true, /* QuantizedSwitchLinear of mlx-lm */
 	.config = config,
 };

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -277,14 +278,24 @@ static int open_config(struct model *model, struct error *error)
 	return code;
 }
 
+/* The grid that an algorithm of ModelOpt has by its name: ModelOptFp8PbWoLinearMethod of vLLM. */
+static json_int_t grid_of_algorithm(const json_t *section)
+{
+	const char *name = json_string_value(json_object_get(section, "quant_algo"));
+
+	return name != NULL && (strcasecmp(name, "FP8_PB_WO") == 0 || strcasecmp(name, "FP8_BLOCK_SCALES") == 0) ? 128 : 0;
+}
+
 /* Takes note of the grid of a section; of two that differ, none. */
 static void note_grid(struct model *model, const json_t *section, bool *noted)
 {
 	const json_t *size = json_object_get(section, "weight_block_size");
-	const json_int_t rows = json_integer_value(json_array_get(size, 0)), cols = json_integer_value(json_array_get(size, 1));
+	const bool stated = json_array_size(size) == 2;
+	const json_int_t rows = stated ? json_integer_value(json_array_get(size, 0)) : grid_of_algorithm(section);
+	const json_int_t cols = stated ? json_integer_value(json_array_get(size, 1)) : rows;
 	const bool same = !*noted || (model->grid[0] == (uint64_t)rows && model->grid[1] == (uint64_t)cols);
 
-	if (json_array_size(size) != 2 || rows <= 0 || cols <= 0)
+	if (rows <= 0 || cols <= 0)
 		return;
 	model->grid[0] = same ? (uint64_t)rows : 0;
 	model->grid[1] = same ? (uint64_t)cols : 0;
