@@ -123,7 +123,7 @@ advise force | model
 advise rules=even | model --formats nvfp4
 advise nvfp4-recipe=te | model --formats mxfp4
 advise layout=modelopt | model --formats mxfp4 --eval tokens.json
-advise pad-tail | model --layout gguf
+advise pad-tail | model --layout gguf --formats mxfp4
 advise tokenizer=x | model
 advise tokenizer=x | model --formats mxfp4 --eval tokens.json
 advise context=8 | model
@@ -133,8 +133,8 @@ advise batch=8 | model
 advise activations=none | model
 advise activation-rule=even | model
 advise calibrate=text | model --formats mxfp4
-advise activation-rule=even | model --formats mxfp4 --eval tokens.json --activations none
-advise activation-rule=even | model --formats mxfp4 --eval tokens.json --activations nvfp4
+advise activation-rule=even | model --formats mxfp4 --eval tokens.json --for any --activations none
+advise activation-rule=even | model --formats mxfp4 --eval tokens.json --for any --activations nvfp4
 advise every: for bits formats include ignore pad-tail eval threads json quiet
 eval tokenizer=x | model --tokens tokens.json
 eval weights=mxfp4 | model --tokens tokens.json --try nvfp4
