@@ -441,11 +441,11 @@ static int rename_aliases(struct model *model, struct error *error)
 /* Whether a tensor is of experts as gpt-oss alone has them, and whose file has no notes of ours about what was turned. */
 static bool shows_gpt_oss(const struct model_tensor *at)
 {
-	static const char *const ends[] = {"experts.gate_up_proj_blocks", "experts.down_proj_blocks", "experts.gate_up_proj_bias",
-	                                   "experts.down_proj_bias"};
+	static const char *const ends[] = {".mlp.experts.gate_up_proj_blocks", ".mlp.experts.down_proj_blocks", ".mlp.experts.gate_up_proj_bias",
+	                                   ".mlp.experts.down_proj_bias"};
 
 	for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
-		if (strcmp(at->tensor->name, ends[i]) == 0 || suffix_stem(at->tensor->name, ends[i]) != 0)
+		if (suffix_stem(at->tensor->name, ends[i]) != 0)
 			return file_metadata(at->file, METADATA_WEIGHTS) == NULL;
 	return false;
 }
