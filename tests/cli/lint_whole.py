@@ -283,6 +283,17 @@ for targets, names in ((["Linear"], ["skipped"]), (["Linear", "Embedding"], []),
     make(tensors, dict(L2, quantization_config=dict(CT, config_groups={"group_0": dict(group, targets=targets)})))
     code, got, out = findings()
     check("an embedding, targets %s" % targets, got == names and code == (1 if names else 0), out)
+# A linear layer within a module of an embedding is of the class Linear.
+make({"time_embed.linear_1" + name[len("model.embed_tokens"):]: value for name, value in embedding.items()},
+     dict(L2, quantization_config=dict(CT, config_groups={"group_0": dict(group, targets=["Linear"])})))
+check("a layer within an embedding", "skipped" not in findings()[1], findings()[2])
+# What quantize makes of an embedding is what it says there is: beside the class Linear its module is a target.
+make({"model.embed_tokens.weight": ("F32", (TOKENS, WIDTH), f32_bytes([1.0] * (TOKENS * WIDTH))),
+      "model.layers.0.mlp.up_proj.weight": ("F32", (WIDTH, WIDTH), f32_bytes([1.0] * (WIDTH * WIDTH)))}, {"model_type": "unknown_to_us"})
+run("quantize", "m", "-o", "d", "-q", "--force", "--include", "model.embed_tokens.weight")
+with open("d/config.json") as file:
+    targets = json.load(file)["quantization_config"]["config_groups"]["group_0"]["targets"]
+check("targets of a quantized embedding", targets == ["Linear", "model.embed_tokens"], targets)
 
 # ---- GGUF.
 def gguf(tensors, pairs):

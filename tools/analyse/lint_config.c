@@ -152,10 +152,9 @@ static int check_embeddings(struct config_check *c, struct error *error)
 		found |= strcmp(c->targets.texts[i], "Embedding") == 0;
 	for (size_t i = 0; i < lint->n_weights && code == EXIT_OK && !found; i++) {
 		const struct lint_weight *weight = &lint->weights[i];
-		const struct tensor whole = {.name = weight->name, .rank = 2};
 		bool named;
 
-		if (strcmp(role_of(&lint->model->role_model, &whole).reason, "embedding") != 0)
+		if (!role_is_table(weight->name))
 			continue;
 		code = find_target(c, weight, &named, error);
 		if (code == EXIT_OK && !named)

@@ -18,6 +18,7 @@
 
 #include "io/file_safetensors.h"
 #include "model/layout_config.h"
+#include "model/role.h"
 
 /* The parts of a form: the suffix and dtype of the codes, the dtype of the scales. */
 #define PARTS(suffix, codes, scales) \
@@ -69,6 +70,21 @@ static json_t *input_arguments(const struct layout_facts *facts, const struct la
 	return arguments(layout_form(&layout_compressed_tensors, facts->activations, false), json_true());
 }
 
+/* The class of linear layers, and the names of embeddings, which are of another. */
+static json_t *classes(const struct layout_group *group)
+{
+	json_t *list = json_pack("[s]", "Linear"), *target;
+	char weight[256];
+	size_t i;
+
+	json_array_foreach(group->targets, i, target) {
+		snprintf(weight, sizeof weight, "%s.weight", json_string_value(target));
+		if (role_is_table(weight))
+			json_array_append(list, target);
+	}
+	return list;
+}
+
 /* The QuantizationScheme of a group, which must have a format name of compressed-tensors or none. If weights are
    quantized alike, it is for the class of linear layers. Otherwise every module is in its group by name and none by
    class, because a loader that fuses layers looks for the class of the fused one before it looks for the names of its
@@ -78,7 +94,7 @@ static json_t *scheme(const struct layout_facts *facts, const struct layout_grou
 	const struct layout_form *form = group->choice.form;
 
 	return json_pack("{s:o, s:o, s:o, s:n, s:s?}", "targets",
-	                 facts->n_groups == 1 ? json_pack("[s]", "Linear") : json_incref(group->targets), "weights",
+	                 facts->n_groups == 1 ? classes(group) : json_incref(group->targets), "weights",
 	                 arguments(form, json_false()), "input_activations", input_arguments(facts, form),
 	                 "output_activations", "format", form->known ? form->config_name : NULL);
 }

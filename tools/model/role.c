@@ -80,6 +80,18 @@ static bool is_of(const struct row *row, const struct role_model *model, const c
 	return model->type[0] != '\0' && strstr(row->models, word) != NULL;
 }
 
+bool role_is_table(const char *name)
+{
+	/* transformers 5.24, models/MODEL/modeling_MODEL.py; embed_out of GPTNeoX is a linear layer */
+	static const char *const patterns[] = {"*embed_tokens*.weight", "*embeddings.weight", "*embedding.weight", "*embed_in.weight",
+	                                       "*embed_positions.weight", "*wte.weight", "*wpe.weight"};
+
+	for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++)
+		if (fnmatch(patterns[i], name, 0) == 0)
+			return true;
+	return false;
+}
+
 bool role_makes_hidden(const char *name)
 {
 	static const char *const down[] = {"down", "w2", "fc2", "output", "c_proj"};

@@ -73,6 +73,9 @@ struct role role_of(const struct role_model *model, const struct tensor *tensor)
    what they take. */
 bool role_makes_hidden(const char *name);
 
+/* Whether a weight is the table of an nn.Embedding, which is none of a linear layer: by the last component of its module. */
+bool role_is_table(const char *name);
+
 /* The component of a name that a loader keeps where it gives a module another place, if the role is of a part around the
    language model ("vision_tower") or of a small projection in it ("f_a_proj"): *n characters of the name. NULL: none. */
 const char *role_root(const struct role *role, const char *name, size_t *n);
