@@ -262,12 +262,17 @@ static const char *refuses_rows(const struct convert_entry *entry)
 	return "its rows are not whole blocks of the format";
 }
 
+static int fail_each(const struct file *file, const struct tensor *tensor, struct error *error)
+{
+	return fail_tensor(error, file->path, tensor->name, "has a tensor scale for each of several matrices, for which no layout has a place "
+	                   "where one tensor holds them; mxfp dequantize decodes it");
+}
+
 static int plan_codes(struct convert_plan *plan, struct convert_entry *entry, const struct file *file,
                       struct error *error)
 {
 	if (entry->quantized.n_scales > 1)
-		return fail_tensor(error, file->path, entry->source->name, "has a tensor scale for each of several matrices, for which no layout "
-		                   "has a place where one tensor holds them; mxfp dequantize decodes it");
+		return fail_each(file, entry->source, error);
 	entry->what = is_changed(plan, entry) ? CONVERT_CHANGED : CONVERT_MOVED;
 	entry->choice = (struct layout_choice){
 		.layout = plan->settings->layout,
@@ -330,6 +335,8 @@ static int plan_numbers(struct convert_plan *plan, struct convert_entry *entry, 
 		.files = {[LAYOUT_CODES] = entry->file},
 		.shape.rank = tensor->rank,
 	};
+	if (plan->settings->to == OPTION_FORMAT_NONE && scaled_of(tensor->decoder) == NULL)
+		return fail_each(entry->file, tensor, error);
 	if (tensor->rank > LAYOUT_RANK_MAX)
 		return fail_tensor(error, entry->file->path, tensor->name, "has too many dimensions");
 	memcpy(q->shape.dims, tensor->shape, tensor->rank * sizeof *tensor->shape);
