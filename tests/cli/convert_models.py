@@ -164,7 +164,8 @@ check("error of 2.25", facts == {"exact": 1, "rounded": 1, "not_finite": 0, "lar
 check("rounded by floor", code == 0 and read_safetensors(OUT + "/model.safetensors")["a.weight_packed"][2] == b"\x47" + b"\x44" * 15 + b"\x77" * 16)
 remove(OUT)
 
-# gpt-oss-20b's shapes: a file of zeros, of which every block is exact; here one layer of 24, and of a few experts.
+# gpt-oss-20b's shapes under names that do not turn them: a file of zeros, of which every block is exact; here one layer of 24, and of a
+# few experts.
 experts, layers = 2, 1
 tensors, at, header = {}, 0, {}
 for i in range(layers):
@@ -173,7 +174,7 @@ for i in range(layers):
             size = 1
             for n in shape:
                 size *= n
-            header["model.layers.%d.mlp.experts.%s%s" % (i, name, part)] = {"dtype": "U8", "shape": shape, "data_offsets": [at, at + size]}
+            header["model.layers.%d.ffn.experts.%s%s" % (i, name, part)] = {"dtype": "U8", "shape": shape, "data_offsets": [at, at + size]}
             at += size
 text = json.dumps(header).encode()
 with open(ONE, "wb") as file:

@@ -40,7 +40,7 @@ alike() {
 	ranks "$n" 0 "$work/$name" --tokens "$tokens" -o "$work/ranks" -f $pad --json --threads "$threads" "$@"
 	same "output of $n ranks with $threads threads, $name" "" "$(diff -r "$work/$name.one" "$work/ranks" 2>&1)"
 	same "facts of $n ranks with $threads threads, $name" "" \
-		"$(sed "s,$work/ranks,$work/$name.one," "$work/out" | diff "$work/$name.facts" - 2>&1)"
+		"$(sed "s,$work/ranks,$work/$name.one,g" "$work/out" | diff "$work/$name.facts" - 2>&1)"
 }
 # one NAME ARGUMENT...: what one process makes of a model.
 one() {
