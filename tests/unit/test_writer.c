@@ -82,7 +82,7 @@ TEST(metadata_come_first_and_may_change_until_the_end)
 	write_data(&writer);
 	memcpy(hash, "beef", 4);
 	ck_assert_int_eq(writer_close(&writer, &error), EXIT_OK);
-	check_file(writer.path, "{\"__metadata__\":{\"hash\":\"beef\",\"a\\\"\\\\/\\n\\u0001\xc3\xa9\":\"\"},"
+	check_file(writer.path, "{\"__metadata__\":{\"format\":\"pt\",\"hash\":\"beef\",\"a\\\"\\\\/\\n\\u0001\xc3\xa9\":\"\"},"
 	                        "\"w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1);
 
 	struct file file;
