@@ -186,4 +186,15 @@ n = experts * layers * (5760 + 2880) * 2880 // 32
 check("gpt-oss", code == 0 and json.loads(out)["summary"]["blocks"]["exact"] == n and n * 32 // experts * 24 // layers == 597196800, out[:500] + error)
 remove(OUT + ".safetensors")
 
+# What --ignore leaves in a format of six bits is told from the other one. These numbers are codes of both.
+numbers = f32_bytes([1.0, -0.25, 0.5, 3.5] * 8)
+for first, to in (("mxfp6-e3m2", "mxfp6-e2m3"), ("mxfp6-e2m3", "mxfp6-e3m2"), ("mxfp6-e3m2", "mxfp8-e4m3")):
+    write_safetensors(ONE, {name: ("F32", [1, 32], numbers) for name in ("a.weight", "b.weight")})
+    for arguments in (("quantize", ONE, "-o", WORK + "/6.safetensors", "-w", first), ("convert", WORK + "/6.safetensors", "-o", WORK + "/7.safetensors", "-t", to, "--ignore", "a.*"),
+                      ("dequantize", WORK + "/7.safetensors", "-o", OUT + ".safetensors")):
+        code, out, error = run(*arguments, "-q", "--force")
+    decoded = read_safetensors(OUT + ".safetensors") if code == 0 else {}
+    check("%s left beside %s" % (first, to), [decoded.get(name, ("", [], b""))[2] for name in ("a.weight", "b.weight")] == [numbers] * 2, error)
+    remove(OUT + ".safetensors")
+
 finish()

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/sparsity.h"
 #include "io/facts.h"
 #include "io/file_safetensors.h"
 #include "io/resumed.h"
@@ -69,6 +70,25 @@ static int add_pair(struct running *r, const char *prefix, const char *name, con
 	return EXIT_OK;
 }
 
+/* How a tensor is quantized that keeps its format where most get another, which shapes alone do not tell of six bits: as its file
+   says, or by its format. */
+static int add_kept_choice(struct running *r, const struct convert_entry *entry, struct error *error)
+{
+	const struct quantized *q = &entry->quantized;
+	char pattern[SPARSITY_TEXT] = "", text[128];
+	const size_t size = sizeof LAYOUT_TENSOR + strlen(entry->name);
+	char *key = arena_take(&r->arena, size);
+
+	if (key == NULL)
+		return fail_memory(error);
+	snprintf(key, size, LAYOUT_TENSOR "%s", entry->name);
+	const char *said = file_metadata(entry->file, key);
+	if (said == NULL && q->choice.sparsity.m != 0)
+		sparsity_text(q->choice.sparsity, pattern);
+	snprintf(text, sizeof text, "%s - %s", mxfp_format_get_info(q->choice.form->format)->name, q->squares ? LAYOUT_SQUARES : pattern);
+	return add_pair(r, LAYOUT_TENSOR, entry->name, said != NULL ? said : text, error);
+}
+
 /* Adds metadata about a tensor: the length of its rows if they are padded, whether it was transposed, and the numbers whose
    reciprocals its scales are. */
 static int add_tensor(struct running *r, const struct convert_entry *entry, struct error *error)
@@ -85,6 +105,8 @@ static int add_tensor(struct running *r, const struct convert_entry *entry, stru
 	}
 	if (code == EXIT_OK && held && q->transposed)
 		code = add_pair(r, LAYOUT_TRANSPOSED, entry->name, "yes", error);
+	if (code == EXIT_OK && held && r->changes && entry->what != CONVERT_CHANGED && r->transfer.writer.format == &file_safetensors)
+		code = add_kept_choice(r, entry, error);
 	for (int part = 0; part < N_LAYOUT_PARTS && code == EXIT_OK; part++) {
 		if (entry->scales[part].how != CONVERT_INVERSE_ROUNDED)
 			continue;
@@ -128,7 +150,7 @@ static int make_metadata(struct running *r, const struct range *range, struct er
 	struct writer *writer = &r->transfer.writer;
 	int code = EXIT_OK;
 
-	writer->metadata = calloc(file->n_metadata + 4 * range->n_entries + 4, sizeof *writer->metadata);
+	writer->metadata = calloc(file->n_metadata + 5 * range->n_entries + 4, sizeof *writer->metadata);
 	if (writer->metadata == NULL)
 		return fail_memory(error);
 	for (size_t i = 0; i < file->n_metadata; i++)
