@@ -5,16 +5,19 @@ import os, sys
 
 root = sys.argv[1]
 copied = {
-    "modules.json": '[{"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]',
+    "modules.json": '[{"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}, '
+                    '{"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.models.Dense"}]',
     "config_sentence_transformers.json": "{}",
     "sentence_bert_config.json": '{"max_seq_length": 256, "do_lower_case": false}',
     "1_Pooling/config.json": '{"word_embedding_dimension": 32, "pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}',
     "2_Dense/config.json": '{"in_features": 32, "out_features": 8}',
+    "2_Dense/model.safetensors": "of a module",
+    "2_Dense/pytorch_model.bin": "of a module",
     "onnx/config.json": "{}",
     "original/params.json": '{"dim": 32}',
     "a/b/c/d/e/f/g/deep.txt": "deep",
 }
-left = ["2_Dense/model.safetensors", "2_Dense/pytorch_model.bin", "onnx/model.onnx", "original/consolidated.00.pth", "mtp.safetensors",
+left = ["3_Dense/model.safetensors", "onnx/model.onnx", "original/consolidated.00.pth", "mtp.safetensors",
         "adapter_config.json", "adapter_model.safetensors", ".git/config", "1_Pooling/.hidden", "a/b/c/d/e/f/g/h/deeper.txt",
         "old.partial/fingerprint.json"]
 for name, text in [*copied.items(), *((name, "left") for name in left)]:

@@ -8,7 +8,7 @@ python3 "${srcdir:-.}/tests/cli/small_llama.py" "$work" || exit 99
 in=$work/model
 files=$(python3 -B "${srcdir:-.}/tests/cli/beside.py" "$in") || exit 99
 adapter="an adapter is not applied; merge_and_unload() of PEFT makes one model of both: adapter_config.json, adapter_model.safetensors"
-weights="weights beside the model are no part of it: 2_Dense/model.safetensors, 2_Dense/pytorch_model.bin, mtp.safetensors, \
+weights="weights beside the model are left out: 3_Dense/model.safetensors, mtp.safetensors, \
 onnx/model.onnx, original/consolidated.00.pth"
 
 # beside NAME DIRECTORY SOURCE: all that is copied is there, alike, and nothing else is but the model.
@@ -29,8 +29,8 @@ names() {
 exits 0 "" quantize "$in" -o "$work/q"
 has "summary" "$(cat "$work/out")" "copied as they are: $(echo "$files" | tr '\n' ',' | sed 's/,$//; s/,/, /g')"
 has "summary" "$(cat "$work/out")" "not copied: .git (hidden), 1_Pooling/.hidden (hidden), 1_Pooling/dangling.json (symbolic link), \
-1_Pooling/pipe (not a regular file), 1_Pooling/up (symbolic link), 2_Dense/model.safetensors (weights), 2_Dense/pytorch_model.bin \
-(weights), a/b/c/d/e/f/g/h (nested too deep), adapter_config.json (adapter), adapter_model.safetensors (adapter), etc (symbolic \
+1_Pooling/pipe (not a regular file), 1_Pooling/up (symbolic link), 3_Dense/model.safetensors (weights), \
+a/b/c/d/e/f/g/h (nested too deep), adapter_config.json (adapter), adapter_model.safetensors (adapter), etc (symbolic \
 link), mtp.safetensors (weights), old.partial (an unfinished output), onnx/huge.json (larger than 64 MiB), onnx/model.onnx (weights), \
 original/consolidated.00.pth (weights)"
 has "summary" "$(cat "$work/out")" "

@@ -198,7 +198,7 @@ has "JSON" "$(tr -d ' \n' <"$work/out")" '"copied":["README.md","merges.txt","to
 
 # Such an output may be replaced, with what was copied, but nothing else.
 rm "$work/in/README.md"
-exits 0 "weights beside the model are no part of it: old.safetensors, pytorch_model.bin, pytorch_model.bin.index.json" \
+exits 0 "weights beside the model are left out: old.safetensors, pytorch_model.bin, pytorch_model.bin.index.json" \
 	quantize "$work/in" -o "$work/out.d" --force -q
 same "files" "config.json merges.txt model.safetensors.index.json tokenizer.json tokenizer.model \
 x1.safetensors x2.safetensors" "$(cd "$work/out.d" && echo *)"

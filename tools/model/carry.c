@@ -20,7 +20,7 @@
 static const char carry_weights[] = "weights", carry_adapter[] = "adapter";
 
 /* Of what lies in directories. A tokenizer has 35 MB at most. */
-enum { CARRY_BYTES_MAX = 1 << 26, CARRY_ENTRIES_MAX = 10000 };
+enum { CARRY_BYTES_MAX = 1 << 26, CARRY_ENTRIES_MAX = 10000, CARRY_MODULES_MAX = 1 << 20 };
 
 /* A warning names so many. */
 enum { CARRY_NAMES = 8 };
@@ -168,8 +168,25 @@ static int add(struct carry *carry, const char *name, const char *reason, struct
 struct listing {
 	struct carry *carry;
 	const struct model *model;
+	json_t *modules; /* of modules.json, NULL: there are none */
 	size_t n_seen;
 };
+
+/* Whether a file is in the directory of a module of sentence-transformers, whose weights are loaded from there (2_Dense). */
+static bool is_of_module(const struct listing *l, const char *name)
+{
+	const json_t *module;
+	size_t i;
+
+	json_array_foreach(l->modules, i, module) {
+		const char *path = json_string_value(json_object_get(module, "path"));
+		const size_t n = path != NULL ? strlen(path) : 0;
+
+		if (n > 0 && strncmp(name, path, n) == 0 && name[n] == '/')
+			return true;
+	}
+	return false;
+}
 
 static int list_entry(void *context, const struct walk_entry *entry, bool *enter, struct error *error)
 {
@@ -192,19 +209,30 @@ static int list_entry(void *context, const struct walk_entry *entry, bool *enter
 	*enter = S_ISDIR(status.st_mode) && reason == NULL;
 	if (code != EXIT_OK || *enter)
 		return code;
-	return add(l->carry, entry->name, S_ISDIR(status.st_mode) ? reason : why_left(entry, &status), error);
+	if (!S_ISDIR(status.st_mode))
+		reason = why_left(entry, &status);
+	if (reason == carry_weights && status.st_size <= CARRY_BYTES_MAX && is_of_module(l, entry->name))
+		reason = NULL;
+	return add(l->carry, entry->name, reason, error);
 }
 
 int carry_list(struct carry *carry, const struct model *model, struct error *error)
 {
-	struct listing l = {carry, model, 0};
+	struct listing l = {carry, model, NULL, 0};
+	struct error ignored;
 
 	*carry = (struct carry){.superseded = model->n_superseded};
 	if (!model->is_directory)
 		return EXIT_OK;
 	if (model->superseded != NULL && (carry->first = arena_string(&carry->arena, model->superseded)) == NULL)
 		return fail_memory(error);
+	char *modules = directory_member(model->directory, "modules.json");
+	if (modules == NULL)
+		return fail_memory(error);
+	(void)json_read(member_open, modules, CARRY_MODULES_MAX, &l.modules, &ignored);
+	free(modules);
 	const int code = directory_walk(model->directory, list_entry, &l, error);
+	json_decref(l.modules);
 	if (carry->n > 0)
 		qsort(carry->names, carry->n, sizeof *carry->names, compare_strings);
 	if (carry->n_left > 0)
@@ -283,7 +311,7 @@ static void print_losses(const struct carry *carry, const char *before, const ch
 {
 	print_left(carry, carry_adapter, "an adapter is not applied; merge_and_unload() of PEFT makes one model of both: ", before, path,
 	           stream);
-	print_left(carry, carry_weights, "weights beside the model are no part of it: ", before, path, stream);
+	print_left(carry, carry_weights, "weights beside the model are left out: ", before, path, stream);
 }
 
 void carry_losses(const struct carry *carry, FILE *stream)
