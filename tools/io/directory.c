@@ -215,7 +215,7 @@ int directory_remove(const char *path)
 	removed = (unlinkat(dirfd(directory), CONFIG_FILE, 0) == 0 || errno == ENOENT) && removed;
 	rewinddir(directory);
 	while ((name = directory_next(directory)) != NULL)
-		removed = unlinkat(dirfd(directory), name, 0) == 0 && removed;
+		removed = remove_entry(dirfd(directory), name, 0) && removed;
 	closedir(directory);
 	return removed ? rmdir(path) : -1;
 }

@@ -313,8 +313,10 @@ static int delete(struct handle *handle, const char *kept, struct error *error)
 	int code = kept_write(&handle->kept, handle->fd, handle->path, kept, error);
 	if (code == EXIT_OK)
 		code = descriptor_sync_directory(kept_in, error);
-	if (code != EXIT_OK)
+	if (code != EXIT_OK) {
+		unlink(kept); /* which tells --force that the source is gone */
 		return code;
+	}
 	if (lstat(handle->path, &now) != 0)
 		code = fail_errno(error, handle->path, "cannot delete");
 	else if (!is_same(&now, &handle->status))

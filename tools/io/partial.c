@@ -250,6 +250,10 @@ static int compare(const struct partial *partial, const json_t *then, const json
 
 	if (key == NULL)
 		key = find_difference(then, then, now, false);
+	if (key != NULL && (strcmp(shown(then, key), "copied") == 0 || strcmp(shown(now, key), "copied") == 0))
+		return fail(error, EXIT_USAGE, "%s: was begun %s '%s' beside the model; %s", partial->directory,
+		            json_object_get(then, key) != NULL ? "with" : "without", key,
+		            json_object_get(then, key) != NULL ? "put it back, and --resume continues" : "move it away, and --resume continues");
 	if (key != NULL)
 		return fail(error, EXIT_USAGE, "%s: was begun with another %s: %s, and not %s; %s", partial->directory, name_of(key),
 		            shown(then, key), shown(now, key), remedy(partial));
