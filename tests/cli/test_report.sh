@@ -231,6 +231,10 @@ has "what mlx does not load" "$text" '"command": null'
 has "what mlx does not load" "$text" '"for": "mlx"'
 exits 2 "report: --for: unknown value 'vlm': did you mean 'vllm'? (programs: vllm, llama.cpp, mlx, transformers, any)" report --for vlm "$model"
 exits 2 "did you mean 'llama.cpp'?" report --for gguf "$model"
+exits 2 "a GGUF file becomes none of the models that vLLM 0.33.0 loads; mxfp convert x.gguf -o MODEL makes a directory: give that" \
+	report --for vllm x.gguf
+exits 2 "a GGUF file becomes none of the models that" advise --for mlx x.gguf
+exits 2 "mxfp convert x.gguf -o MODEL makes a directory: give that" advise x.gguf --eval t.txt
 exits 0 "" report --formats mxfp4 "$model" --activation-rows 1
 has "a small model" "$(cat "$work/out")" "- This model is small, "
 exits 0 "" report --formats mxfp4 --round rtz "$model" --activation-rows 1

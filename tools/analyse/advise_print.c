@@ -224,7 +224,8 @@ int advise_text(const struct advice *advice, const struct advise_mix *mix, struc
 		printf("chosen: %.3f bits a weight, %s%s%s\n", weight_error_bits(&mix->total),
 		       mix_sqnr_text(advice, mix, sqnr), isfinite(weight_error_sqnr(&mix->total)) ? " dB" : "",
 		       mix->exact ? "" : ", the best that was found in bounded memory");
-	puts("Errors of weights say nothing about what the model loses: --eval TEXT chooses by that.");
+	printf("Errors of weights say nothing about what the model loses: %s.\n",
+	       advice->layout == layouts[0] ? "--eval TEXT chooses by that" : "mxfp report --eval TEXT measures it");
 	if (advice->command != NULL)
 		printf("\n    %s\n", advice->command);
 	return EXIT_OK;

@@ -48,10 +48,9 @@ static int set_target(struct settings *s, struct error *error)
 {
 	const bool has_layout = options_given("layout");
 
-	s->target = has_layout ? TARGET_ANY : suffix_stem(s->in, ".gguf") != 0 ? TARGET_LLAMA_CPP : TARGET_VLLM;
-	if (s->loader == NULL)
-		s->loader = target_name(s->target);
-	int code = target_find(&s->target, "advise: --for", s->loader, error);
+	s->target = TARGET_ANY;
+	int code = has_layout && s->loader == NULL ? EXIT_OK : target_find(&s->target, "advise: --for", s->loader, s->in, error);
+	s->loader = target_name(s->target);
 	for (int i = 0; code == EXIT_OK && !has_layout && layouts[i] != NULL; i++)
 		if (layouts[i] == target_layout(s->target))
 			s->layout = i;
@@ -96,6 +95,9 @@ static int check_used(const struct settings *s, struct error *error)
 	if (s->layout != 0 && options_given("layout"))
 		return fail(error, EXIT_USAGE, "advise: --eval runs the model as layout %s has it; leave --layout out",
 		            layouts[0]->name);
+	if (suffix_stem(s->in, ".gguf") != 0)
+		return fail(error, EXIT_USAGE, "advise: --eval runs the model as layout %s has it; mxfp convert %s -o MODEL makes a directory: give that",
+		            layouts[0]->name, s->in);
 	if (s->layout != 0)
 		return fail(error, EXIT_USAGE, "advise: --eval runs the model as layout %s has it, which %s does not load; leave --eval out, or "
 		            "give --for any", layouts[0]->name, target_program(s->target));

@@ -288,12 +288,6 @@ static int begin_output(struct output *output, const struct settings *s, const s
 	return code == EXIT_OK ? output_begin_file(output, s->out, s->force, error) : code;
 }
 
-/* A GGUF file becomes one, which few programs load. */
-static const char *usual_target(const char *in)
-{
-	return target_name(suffix_stem(in, ".gguf") != 0 ? TARGET_LLAMA_CPP : TARGET_VLLM);
-}
-
 static int run_settings(const struct settings *s, struct error *error)
 {
 	struct measure_options options = {
@@ -338,7 +332,7 @@ static int run_settings(const struct settings *s, struct error *error)
 	int code = check(s, &options.variants, &limits, error);
 
 	if (code == EXIT_OK)
-		code = target_find(&evaluation.target, "report: --for", s->loader != NULL ? s->loader : usual_target(s->in), error);
+		code = target_find(&evaluation.target, "report: --for", s->loader, s->in, error);
 	calibrated_set(&evaluation.chosen, s->in, s->calibrate, &s->corpus, s->threads);
 	if (code == EXIT_OK)
 		code = trial_check_sums(&evaluation.options, error);

@@ -7,6 +7,8 @@
 
 #include "base/nearest.h"
 #include "base/option_kind.h"
+#include "base/suffix.h"
+#include "io/file_gguf.h"
 
 #define MXFP_FORMAT_NONE OPTION_FORMAT_NONE
 
@@ -33,7 +35,7 @@ static const struct loads {
 
 enum { N_LOADS = sizeof loads / sizeof loads[0] };
 
-int target_find(enum target *target, const char *where, const char *name, struct error *error)
+static int find_name(enum target *target, const char *where, const char *name, struct error *error)
 {
 	const char *names[N_TARGETS];
 
@@ -44,6 +46,24 @@ int target_find(enum target *target, const char *where, const char *name, struct
 		names[i] = targets[i].name;
 	}
 	return nearest_fail(where, name, "programs", names, N_TARGETS, error);
+}
+
+int target_find(enum target *target, const char *where, const char *name, const char *path, struct error *error)
+{
+	const bool gguf = suffix_stem(path, ".gguf") != 0;
+
+	*target = gguf ? TARGET_LLAMA_CPP : TARGET_VLLM;
+	if (name == NULL)
+		return EXIT_OK;
+	const int code = find_name(target, where, name, error);
+	if (code != EXIT_OK || !gguf)
+		return code;
+	if (*target == TARGET_ANY)
+		*target = TARGET_LLAMA_CPP;
+	if (target_layout(*target)->file_format == &file_gguf)
+		return EXIT_OK;
+	return fail(error, EXIT_USAGE, "%s: a GGUF file becomes none of the models that %s loads; mxfp convert %s -o MODEL makes a directory: give "
+	            "that", where, target_program(*target), path);
 }
 
 const char *target_name(enum target target)

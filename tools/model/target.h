@@ -14,8 +14,9 @@ enum target {
 /* The argument of --for, for --help and completion. */
 #define TARGET_NAMES "vllm|llama.cpp|mlx|transformers|any"
 
-/* Finds a target by the name that an option gives. EXIT_USAGE with the known ones. */
-int target_find(enum target *target, const char *where, const char *name, struct error *error);
+/* Finds the target of a model at `path` by the name that an option gives; NULL: llama.cpp of a GGUF file, vllm of others. A GGUF file
+   becomes nothing but another: any is llama.cpp then. EXIT_USAGE with the known ones, or with what makes a directory of it. */
+int target_find(enum target *target, const char *where, const char *name, const char *path, struct error *error);
 
 /* "vllm", and "vLLM 0.33.0"; of TARGET_ANY "any", and "mxfp". */
 const char *target_name(enum target target);
