@@ -197,6 +197,21 @@ clean("no head, tied", without(llama(3), "lm_head"), dict(CAUSAL, tie_word_embed
 stages = {"encoder.layers.%d.blocks.%d.attn.weight" % (i, k): weight(4) for i in range(4) for k in (0, 1, 2)[: 3 if i == 2 else 2]}
 stages.update({"encoder.layers.%d.downsample.weight" % i: weight(4) for i in range(3)})
 clean("stages", stages, {"model_type": "swin", "num_hidden_layers": 4})
+# Layers that are others on purpose: the third factor of DPT's is 1, the first block of EfficientNet does not expand, timm counts blocks
+# within stages.
+clean("DPT", {"neck.reassemble_stage.layers.%d.%s" % (i, part): weight(4) for i in range(4) for part in ("projection.weight", "resize.weight", "resize.bias")
+              if i != 2 or "resize" not in part}, {"model_type": "dpt"})
+clean("EfficientNet", {"encoder.blocks.%d.%s.weight" % (i, part): weight(4) for i in range(5)
+                       for part in ("depthwise_conv.depthwise_conv", "expansion.expand_conv", "expansion.expand_bn") if i > 0 or "expand" not in part},
+      {"model_type": "efficientnet"})
+clean("timm", {"blocks.%d.%d.%s.weight" % (i, k, part): weight(4) for i in range(4) for k in range(2) for part in ("bn1", "bn2", "bn3") if i > 0 or part != "bn3"},
+      {"architecture": "efficientnet_b0"}, ("model-type",))
+clean("BERT with code of its own", {"encoder.layer.%d.attention.Wqkv.weight" % i: weight(4) for i in range(3)},
+      config("bert", 3, auto_map={"AutoModel": "modeling_bert.BertModel"}))
+found("no layer at all", "missing", "no layer is there, and by the configuration there are 2", ENDS, L2)
+# An adapter's own file has these names.
+make({"base_model.model.model.layers.0.self_attn.q_proj.lora_%s.weight" % part: weight(4, WIDTH) for part in "AB"}, {})
+check("a file of an adapter", findings("m/model.safetensors")[1] == [], findings("m/model.safetensors")[2])
 clean("nn.Sequential", {"blocks.%d.weight" % i: weight(4) for i in (0, 2, 3, 5)}, {"model_type": "other", "num_hidden_layers": 9})
 tower = {"vision_tower.layers.%d.%s.weight" % (i, p): weight(4) for i in range(3) for p in ("norm", "attn.qkv")}
 clean("a tower", dict(llama(4), **tower), config("llava_like", 4))

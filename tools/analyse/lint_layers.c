@@ -53,7 +53,8 @@ bool lint_member_of(struct lint_member *member, const char *name)
 		if (n == 0)
 			continue;
 		*member = (struct lint_member){name, at, strtoull(name + at, NULL, 10), name + at + n + 1};
-		return is_layers(name, at - 1) && member->number < LINT_LAYERS_MAX;
+		/* A number right behind it counts within a stage, as in timm's models. */
+		return is_layers(name, at - 1) && member->number < LINT_LAYERS_MAX && digits_at(member->rest, 0) == 0;
 	}
 	return false;
 }

@@ -35,15 +35,17 @@ static int find_wrapper(struct lint_whole *whole, const struct wrapper *wrapper,
 {
 	const struct model *model = whole->lint->model;
 	struct lint_place first = {0};
-	size_t n = 0;
+	size_t n = 0, n_lora = 0;
 
 	for (size_t i = 0; i < model->n_tensors; i++) {
+		n_lora += strstr(model->by_name[i].tensor->name, ".lora_") != NULL;
 		if (!has_component(wrapper, model->by_name[i].tensor->name))
 			continue;
 		if (n++ == 0)
 			first = (struct lint_place){.file = model->by_name[i].file, .tensor = model->by_name[i].tensor->name};
 	}
-	if (n == 0 || (wrapper->leading && n < model->n_tensors))
+	/* All of an adapter's own names begin so. */
+	if (n == 0 || (wrapper->leading && (n < model->n_tensors || n_lora == n)))
 		return EXIT_OK;
 	*found |= n == model->n_tensors;
 	return lint_find_alike(whole->lint, LINT_NAMES, &first, n, error, "it has '%s' in its name, which is of %s and not of the model",

@@ -145,10 +145,13 @@ static int leave_out(struct lint_whole *whole, const char *format, const char *v
 /* Layers whose tensors are called as the family's behind another prefix. */
 static int find_renamed(struct lint_whole *whole, struct error *error)
 {
+	bool any = false;
+
 	for (size_t i = 0; i < whole->n_names; i++) {
 		struct lint_member member;
 		const bool layered = lint_member_of(&member, whole->names[i]);
 
+		any |= layered;
 		for (size_t k = 0; k < N_NEEDED && layered; k++) {
 			const char *mark = strchr(table[k].name, '#');
 			const size_t n = mark == NULL ? 0 : (size_t)(mark - table[k].name);
@@ -162,6 +165,9 @@ static int find_renamed(struct lint_whole *whole, struct error *error)
 			                 whole->type);
 		}
 	}
+	if (!any && !whole->gguf) /* a GGUF file may hold a vocabulary alone */
+		return lint_find(whole->lint, LINT_MISSING, &(struct lint_place){0}, error,
+		                 "no layer is there, and by the configuration there are %" PRIu64, whole->layers);
 	return leave_out(whole, "no tensor of a layer is called as in models of type %.64s", whole->type);
 }
 
@@ -236,6 +242,9 @@ static int need_all(struct lint_whole *whole, struct error *error)
 		known |= applies(whole, &table[i]);
 	if (whole->type == NULL)
 		return leave_out(whole, "layers were compared with each other alone, for config.json has no model_type%s", "");
+	/* Jina's and Mosaic's BERT are other models under the same name. */
+	if (strcmp(whole->type, "bert") == 0 && json_is_object(json_object_get(whole->lint->model->config, "auto_map")))
+		return leave_out(whole, "layers were compared with each other alone, for by auto_map of config.json the model has code of its own%s", "");
 	if (!known) {
 		code = leave_out(whole, "layers were compared with each other alone, for what else a model of type %.64s needs is not known",
 		                 whole->type);
@@ -308,7 +317,7 @@ int lint_whole(struct lint *lint, struct error *error)
 	const char *why = set_facts(&whole);
 	bool prefixed = false;
 
-	whole.alike = lint_whole_is(&whole, all_alike);
+	whole.alike = !lint->names_unknown && lint_whole_is(&whole, all_alike);
 	int code = lint_whole_set_names(&whole, error);
 	if (code == EXIT_OK)
 		code = lint_prefixes(&whole, &prefixed, error);
