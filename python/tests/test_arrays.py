@@ -296,12 +296,23 @@ def test_wrong_values(call, words):
         (lambda: mxfp.rotary(BASE, numpy.ones(32), positions=[0.5] * 48), "positions: integers"),
         (lambda: mxfp.amax(numpy.ma.masked_less(BASE, 0)), "x: a masked array.*filled"),
         (lambda: mxfp.matmul(BASE, numpy.ma.masked_less(BASE[0], 0)), "w: a masked array"),
+        (lambda: mxfp.amax([[numpy.ma.masked_less(BASE[0], 0)]]), "x: a masked array"),
+        (lambda: mxfp.amax([1.0, numpy.ma.masked]), "x: a masked array"),
+        (lambda: mxfp.fake_quantize(BASE, "mxfp4", out=BASE.astype("i4")), "out: an array of integers"),
+        (lambda: mxfp.quantize(BASE, "nvfp4", tensor_amax=numpy.ones(2)), "tensor_amax: a number"),
         (lambda: mxfp.fake_quantize(BASE, "mxfp4", out=numpy.ma.array(BASE)), "out: a masked array"),
     ],
 )
 def test_wrong_kinds(call, words):
     with pytest.raises(TypeError, match=words):
         call()
+
+
+def test_wrong_lists():
+    with pytest.raises(ValueError, match="x: the lists have different lengths"):
+        mxfp.amax([[1.0], [1.0, 2.0]])
+    with pytest.raises(ValueError, match="x: an integer that float64 does not hold"):
+        mxfp.amax([1 << 2000])
 
 
 def test_big_endian_codes():
@@ -430,6 +441,8 @@ def test_parts():
     ):
         assert mxfp.Quantized(**good | change) == expected
     nvfp4 = parts("nvfp4")
+    # A tensor scale as files have it.
+    assert mxfp.Quantized(**nvfp4 | {"tensor_scale": numpy.array([2.0], "f4")}) == mxfp.Quantized(**nvfp4 | {"tensor_scale": 2.0})
     assert mxfp.Quantized(**nvfp4 | {"scales": nvfp4["scales"].view(ml_dtypes.float8_e4m3fn)}) == mxfp.Quantized(**nvfp4)
     for words, made, change in (
         ("codes: e4m3fnuz; .* codes in e4m3", good, {"codes": good["codes"].view(ml_dtypes.float8_e4m3fnuz)}),
@@ -444,6 +457,7 @@ def test_parts():
         ("codes: e2m1; ", nvfp4, {"codes": nvfp4["codes"].view(ml_dtypes.float4_e2m1fn)}),
         ("scales: a masked array", good, {"scales": numpy.ma.array(good["scales"])}),
         ("tensor_scale: a number", nvfp4, {"tensor_scale": "1"}),
+        ("tensor_scale: a number", nvfp4, {"tensor_scale": numpy.ones(2)}),
         ("shape: an integer", good, {"shape": (8.0, 64)}),
     ):
         with pytest.raises(TypeError, match=words):

@@ -139,6 +139,14 @@ def _no_numbers(x: Any, what: str) -> TypeError:
     return TypeError(f"{what}: numbers are needed, not {x!r}")
 
 
+def _refuse_masks(x: Any, what: str) -> None:
+    if isinstance(x, (list, tuple)):
+        for part in x:
+            _refuse_masks(part, what)
+    elif getattr(x, "mask", None) is not None:
+        raise TypeError(f"{what}: a masked array, whose mask is not read; fill it first: x.filled(0)")
+
+
 class Numpy(Kind):
     name = "numpy"
 
@@ -174,8 +182,7 @@ class Numpy(Kind):
 
     def look(self, x: Any, what: str = "x") -> tuple[Any, int, tuple[int, ...]]:
         dtype = x.dtype
-        if type(x) is not self.array and getattr(x, "mask", None) is not None:
-            raise TypeError(f"{what}: a masked array, whose mask is not read; fill it first: x.filled(0)")
+        _refuse_masks(x, what)
         # These two without a hash, which takes longer than all else here.
         if dtype is self.float32:
             return x, F32, x.shape
@@ -248,18 +255,24 @@ class Other(Numpy):
         return found
 
     def listed(self, x: Any, what: str) -> Any:
-        """Numbers and lists of them in float64. numpy would take None for NaN, and read texts."""
+        """Numbers and lists of them in float64. numpy would take None for NaN, read texts, and not look at masks."""
+        _refuse_masks(x, what)
         try:
             found = self.numpy.asarray(x)
         except RuntimeError as error:  # of torch, for what it has in the list
             raise TypeError(f"{what}: {error}") from None
+        except ValueError:
+            raise ValueError(f"{what}: the lists have different lengths") from None
         if found.dtype.kind not in "biufO" and found.dtype.name not in DTYPES:
             raise _no_numbers(x, what)
         if found.dtype.kind == "O":
             for part in found.flat:
                 if not hasattr(type(part), "__float__"):
                     raise _no_numbers(part, what)
-        return found.astype("float64")
+        try:
+            return found.astype("float64")
+        except OverflowError:
+            raise ValueError(f"{what}: an integer that float64 does not hold") from None
 
 
 class Torch(Kind):
@@ -506,6 +519,8 @@ def wanted(dtype: Any, out: Any, own: Any) -> tuple[Any, str]:
         return dtype, "dtype"
     if out is not None:
         found = kind_of(out).look(out, "out")[1]
+        if found == CODES:
+            raise TypeError("out: an array of integers; results are numbers of a dtype of floats")
         if found >= 0:
             return _core.formats[found][0], "out"
     return own, "dtype"

@@ -36,9 +36,12 @@ def real(number: Any, argument: str, least: float = -inf) -> float:
     if not hasattr(type(number), "__float__"):
         raise TypeError(f"{argument}: a number is needed, not {number!r}")
     try:
-        value = float(number)
+        # Files hold a tensor scale as an array of one number, which numpy 2.4 and later no longer takes for it.
+        value = float(number.item() if hasattr(number, "item") else number)
     except OverflowError:
         value = inf
+    except (TypeError, ValueError, RuntimeError):  # an array of several numbers, say
+        raise TypeError(f"{argument}: a number is needed, not {number!r}") from None
     # From there on binary32 rounds to Inf.
     if not abs(value) < 2.0**128 - 2.0**103 or value < least:
         raise ValueError(f"{argument}: {number!r}; a finite number{f' from {least:g} on' if least > -inf else ''} is needed")
