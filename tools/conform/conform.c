@@ -41,7 +41,7 @@ static int hold(struct held *held, const struct question *q, const struct confor
 	held->items.most = most;
 	held->items.random = seed_of(q, options->seed);
 	operations[q->op]->items(q, &held->items);
-	uint8_t *got = realloc(held->got, held->items.n * q->out_bytes);
+	uint8_t *got = realloc(held->got, held->items.n * q->out_bytes + 1); /* of 0 bytes it would free */
 	held->got = got != NULL ? got : held->got;
 	return held->items.out_of_memory || got == NULL ? fail_memory(error) : EXIT_OK;
 }
