@@ -14,6 +14,7 @@ enum {
 	UNIT_ROWS = 1024, /* about the rows of A that are packed at once */
 	PANEL_BYTES = 1 << 24, /* of a panel of A, and of what a worker loads for it, over all of K: beyond, K is cut into spans */
 	TILE_BYTES = 1 << 26,  /* of the panels of a tile, likewise: more, since a tile packs them again for other columns */
+	UNIT_BYTES = 1 << 28,  /* of the rows of A that are packed at once: beyond, they are fewer */
 	SPAN = 1536      /* elements of K in a span of the reference: whole passes, steps of machines, and groups of a sparse W */
 };
 
@@ -170,6 +171,9 @@ static void cut(struct mxfp_gemm_plan *p)
 	p->tile_cols = mxfp_gemm_tile_cols(p, p->kernel != NULL && p->m <= mr ? FLAT_COLS : TILE);
 	p->unit_rows = whole_panels(UNIT_ROWS, p->tile_rows);
 	p->span = !is_long(p) ? p->k : p->kernel != NULL ? p->chunk : SPAN;
+	/* A batch takes at least one unit. */
+	while (p->span == p->k && p->unit_rows > p->tile_rows && mxfp_gemm_a_bytes(p, mxfp_least(p->m, p->unit_rows), p->k) > UNIT_BYTES)
+		p->unit_rows = whole_panels(p->unit_rows / 2, p->tile_rows);
 }
 
 enum mxfp_status mxfp_gemm_plan(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call, size_t i)
