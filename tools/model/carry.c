@@ -229,9 +229,9 @@ int carry_list(struct carry *carry, const struct model *model, struct error *err
 	char *modules = directory_member(model->directory, "modules.json");
 	if (modules == NULL)
 		return fail_memory(error);
-	(void)json_read(member_open, modules, CARRY_MODULES_MAX, &l.modules, &ignored);
+	int code = json_read(member_open, modules, CARRY_MODULES_MAX, &l.modules, &ignored);
 	free(modules);
-	const int code = directory_walk(model->directory, list_entry, &l, error);
+	code = code == EXIT_MEMORY ? fail_memory(error) : directory_walk(model->directory, list_entry, &l, error);
 	json_decref(l.modules);
 	if (carry->n > 0)
 		qsort(carry->names, carry->n, sizeof *carry->names, compare_strings);
