@@ -291,7 +291,7 @@ static double squared_error(const float *y, const float *wanted)
    them less what is wanted. With `stopped` it is 0 of what was clamped. Returns the least loss on the way. */
 static double trained(enum mxfp_format format, const struct mxfp_quantize_options *o, const float *wanted, bool stopped)
 {
-	double least = INFINITY;
+	double least = (double)INFINITY;
 	float weights[WEIGHTS], y[WEIGHTS];
 	uint8_t clamped[WEIGHTS];
 
